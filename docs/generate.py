@@ -16,7 +16,7 @@ from accord.cli.app import app
 from accord.consensus.families import FAMILIES, SEEDS
 from accord.data import catalog
 from accord.data.columns import USUAL_NAMES
-from accord.models import own_class
+from accord.models import class_of
 from accord.protocol import NAMES, Protocol, preset_values
 from accord.training.run import every_rule_kind
 from accord_lab.findings import pages, published
@@ -74,7 +74,7 @@ def families_table() -> str:
         name += f" (`{family.model}`)" if family.called else f", trained by `{family.method}`" if family.method else ""
         ranges = ", ".join(f"`{option.partition('.')[2]}` {own.text}" for option, own in family.ranges.items())
         tried = ranges or (f"the mean of {SEEDS} seeds" if family.method is not None else "has none")
-        most = own_class(family.model).most_items  # type: ignore[union-attr]
+        most = class_of(family.model).most_items  # type: ignore[union-attr]
         limit = f" (up to {most:,} items)" if math.isfinite(most) else ""
         rows.append(f"| {name}{limit} | {tried} | {family.share:.0%} |")
     return "\n".join(rows) + "\n"

@@ -22,7 +22,7 @@ from accord.comparing.compare import Cell, Request, compare, keys_of
 from accord.comparing.results import Results
 from accord.data.interactions import Dataset
 from accord.data.load import load_named
-from accord.models import own_class
+from accord.models import class_of
 from accord.training.plan import plan
 from accord_lab import names
 from accord_lab.methods.baselines import Ensemble
@@ -43,7 +43,7 @@ DATASETS = ("ml-100k", "modcloth", "adressa")
 def steps(data: Dataset, model: str, method: str, epochs: int | None) -> int:
     """Of the whole training, if it does not stop early."""
     config = plan(data, model, method, "published", 1, {}, epochs).config.train
-    kind = own_class(model)
+    kind = class_of(model)
     size = len(data.users) if kind is not None and kind.batching == "users" else len(data.train)
     return config.epochs * -(-size // config.batch_size)
 

@@ -60,7 +60,7 @@ MODULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "methods/test_normal.py", "lab/methods/test_denoising_losses.py", "lab/methods/test_labels.py",
             "lab/methods/test_dcf.py", "lab/methods/test_noise_rate.py", "methods/test_deca.py",
-            "methods/test_known.py", "kernels/test_agreement.py",
+            "methods/test_labels.py", "kernels/test_agreement.py",
         ),
     ),
     "ranking": (("evaluation/ranking.py",), ("evaluation/test_ranking.py", "evaluation/test_evaluate.py")),

@@ -17,7 +17,7 @@ from accord.data.interactions import Dataset, Interactions
 from accord.data.sampling import Sampler, TrainingPairs
 from accord.methods import find_method
 from accord.methods.base import Method, cross_entropy
-from accord.models import has_seeds, own_class
+from accord.models import class_of, has_seeds
 from accord.models.base import Model
 from accord.nn.layers import Embedding, Linear
 from accord.protocol import CORRECTED, PUBLISHED
@@ -352,6 +352,6 @@ class MethodContract:
             generators(made.target.seeds, "test"),
             1000,
             made.negatives or "unseen",
-            batching=getattr(own_class(model), "batching", "pairs"),
+            batching=getattr(class_of(model), "batching", "pairs"),
         )
         return made, next(iter(sampler.epoch())), train

@@ -24,7 +24,7 @@ from accord.data.simulate import simulate
 from accord.data.split import split
 from accord.methods import MethodSpec, find_method
 from accord.methods.base import Build, Method
-from accord.models import ModelSpec, build_model, own_class
+from accord.models import ModelSpec, build_model, class_of
 from accord.models.base import Model, Setup
 from accord.protocol import CORRECTED, Protocol
 from accord.training.plan import plan
@@ -98,7 +98,7 @@ def small_data_for(model: ModelSpec) -> Dataset:
 
 
 def needs_times(model: ModelSpec) -> bool:
-    kind = own_class(model)
+    kind = class_of(model)
     return kind is not None and "time" in kind.reads(None)
 
 
@@ -189,7 +189,7 @@ def spread(module: nn.Module, seed: int = 0, std: float = 0.7) -> None:
 
 def with_dim(model: ModelSpec, dim: int = 4) -> dict[str, Any]:
     """A narrow model, where the model has a width."""
-    config = getattr(own_class(model) or model, "Config", None)
+    config = getattr(class_of(model) or model, "Config", None)
     return {"model.dim": dim} if config is not None and "dim" in config.model_fields else {}
 
 

@@ -74,7 +74,7 @@ def found(method, batch, step=0):
 
 def summed():
     """The rules of a target whose plain loss is summed."""
-    return PUBLISHED.own(CDAERules)
+    return PUBLISHED.rules_of(CDAERules)
 
 
 def with_labels(batch: Batch, label: np.ndarray | None = None) -> tuple[Batch, np.ndarray]:

@@ -33,27 +33,27 @@ def test_every_rule_differs_between_the_presets_and_is_described():
 
 
 def test_own_rules_are_those_of_the_preset():
-    assert PUBLISHED.own(Rules) == Rules(steps=1, summed=True)
-    assert CORRECTED.own(Rules) == Rules(steps=2, summed=False)
+    assert PUBLISHED.rules_of(Rules) == Rules(steps=1, summed=True)
+    assert CORRECTED.rules_of(Rules) == Rules(steps=2, summed=False)
     assert preset_values(Rules, "published") == {"steps": 1, "summed": True}
 
 
 def test_own_rules_take_the_values_that_are_given():
     given = Protocol(**CORRECTED.model_dump(), steps=1, first_step="both")
-    assert given.own(Rules) == Rules(steps=1, summed=False), "the rules of others are left alone"
-    assert given.own(Rules).reduction == "mean"
-    assert PUBLISHED.own(Rules).reduction == "sum"
+    assert given.rules_of(Rules) == Rules(steps=1, summed=False), "the rules of others are left alone"
+    assert given.rules_of(Rules).reduction == "mean"
+    assert PUBLISHED.rules_of(Rules).reduction == "sum"
 
 
 def test_a_bad_value_of_an_own_rule_is_one_sentence():
     given = Protocol(**CORRECTED.model_dump(), steps=3)
     with pytest.raises(InputError, match=r"^option steps of protocol is 3: input should be 1 or 2\.$"):
-        given.own(Rules)
+        given.rules_of(Rules)
 
 
 def test_who_declares_nothing_is_treated_as_all_others_are():
     for protocol in (PUBLISHED, CORRECTED):
-        plain = protocol.own(OwnRules)
+        plain = protocol.rules_of(OwnRules)
         found = (plain.reduction, plain.penalty, plain.mask_seen, plain.user_negatives)
         assert found == ("mean", "squared", True, "users")
 

@@ -124,7 +124,7 @@ class Protocol(BaseModel):
         omitted = {(name, info.default) for name, info in Protocol.model_fields.items() if not info.is_required()}
         return {name: value for name, value in serialize(self).items() if (name, value) not in omitted}
 
-    def own(self, rules: type[Own]) -> Own:
+    def rules_of(self, rules: type[Own]) -> Own:
         """The rules that a model or method declares, with the given values or those of the preset."""
         given = {name: value for name, value in (self.model_extra or {}).items() if name in rules.model_fields}
         try:

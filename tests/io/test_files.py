@@ -13,9 +13,9 @@ import pytest
 from accord.errors import InputError
 from accord.io import files
 from accord.io.files import (
+    file_inside,
     make_folder,
     only_writer,
-    own_file,
     read_json,
     replacing,
     staged,
@@ -210,7 +210,7 @@ def test_a_file_that_leads_out_of_its_folder_is_not_read(tmp_path):
     with pytest.raises(
         InputError, match=r"config\.json is a link that leads out of its folder; put the file itself there\.$"
     ):
-        own_file(tmp_path / "run" / "config.json")
+        file_inside(tmp_path / "run" / "config.json")
     (tmp_path / "run" / "inside").write_text("{}")
     (tmp_path / "run" / "metrics.json").symlink_to(tmp_path / "run" / "inside")
     assert read_json(tmp_path / "run" / "metrics.json") == {}

@@ -62,7 +62,7 @@ PHASES = [
 def test_agreement_losses_and_the_order_of_phases(name, protocol, more, phases):
     options = [given | more for given in AGREEMENT]
     method, batch = make(name, options, protocol=protocol), random_batch()
-    weighs = "p-f" if name == "deca" else protocol.own(DeCARules).alpha_weighs
+    weighs = "p-f" if name == "deca" else protocol.rules_of(DeCARules).alpha_weighs
     losses = {phase: expected_agreement(method, batch, options, phase, weighs) for phase in ("dp", "dn", "both")}
     assert not np.isclose(losses["dp"], losses["dn"]).any(), "the phases can be told apart"
     for step, phase in enumerate(phases):

@@ -39,7 +39,7 @@ def test_cdae_equals_a_dense_computation(protocol):
     users[1] += 10  # other users in the other run: batch norms are each run's own
     found = model(torch.from_numpy(users), torch.from_numpy(items)).detach().numpy()
     for run in range(2):
-        _, logits = dense_cdae(model, run, users[run], protocol.own(CDAERules).cdae_item_norm == "batch")
+        _, logits = dense_cdae(model, run, users[run], protocol.rules_of(CDAERules).cdae_item_norm == "batch")
         np.testing.assert_allclose(found[run], logits[users[run], items[run]], atol=1e-5)
 
 
@@ -49,7 +49,7 @@ def test_cdae_scores_all_items(protocol):
     users = np.array([7, 2, 19])
     found = model.score_all(torch.from_numpy(users)).detach().numpy()
     for run in range(2):
-        _, logits = dense_cdae(model, run, users, protocol.own(CDAERules).cdae_item_norm == "batch")
+        _, logits = dense_cdae(model, run, users, protocol.rules_of(CDAERules).cdae_item_norm == "batch")
         np.testing.assert_allclose(found[run], logits[users], atol=1e-5)
 
 

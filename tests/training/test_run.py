@@ -82,7 +82,7 @@ def test_the_rules_of_a_callers_own_method_are_known():
         check_rules(given)
     assert check_rules(given, [OwnRule]) is given
     run = plan_small("gmf", Loud, (3,), protocol__loudness="loud")
-    assert run.config.protocol.own(OwnRule).loudness == "loud"
+    assert run.config.protocol.rules_of(OwnRule).loudness == "loud"
     content = json.loads(run.config.model_dump_json())
     assert RunSpec.load(RunConfig(**content), None, Loud, allow_imports=False).kind is Loud
 
@@ -114,7 +114,7 @@ def test_a_later_rule_is_recorded_for_its_own_and_where_it_changes_anything():
     for protocol, given in (("published", {}), ("published", {"protocol__pitch": 1.0}), ("corrected", {})):
         config = plan_small("gmf", Late, (3,), protocol=protocol, **given).config
         again = RunConfig(**json.loads(config.model_dump_json()))
-        assert again.protocol.own(LaterRule) == config.protocol.own(LaterRule)
+        assert again.protocol.rules_of(LaterRule) == config.protocol.rules_of(LaterRule)
 
 
 @pytest.mark.parametrize("name", ["published", "corrected"])

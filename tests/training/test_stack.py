@@ -193,7 +193,7 @@ class Weighed(Method):
         context.set_column("weight", popularity / popularity.mean())
         first = Normal.__new__(Normal)
         torch.nn.Module.__init__(first)
-        first.target, first.protocol, first.rules = self.first, self.protocol, self.protocol.own(self.first.Rules)
+        first.target, first.protocol, first.rules = self.first, self.protocol, self.protocol.rules_of(self.first.Rules)
         context.train(first)
         context.train(self)
 

@@ -26,7 +26,7 @@ from accord.errors import InputError
 from accord.io.files import only_writer
 from accord.methods import find_method
 from accord.methods.base import Method
-from accord.models import is_solved, own_class
+from accord.models import class_of, is_solved
 from accord.models.base import Shape
 from accord.recommender.recommender import Recommender
 from accord.training.plan import plan
@@ -101,7 +101,7 @@ def cells_of(models: Iterable[str], methods: Sequence[str], grid: Mapping[str, S
 def has_option(model: str, method: str | None, name: str) -> bool:
     section, _, key = name.partition(".")
     if section == "model":
-        kind = own_class(model)
+        kind = class_of(model)
         return kind is None or key in kind.Config.model_fields
     if section == "protocol":
         return True
@@ -260,7 +260,7 @@ def keys_of(request: Request, cell: Cell) -> list[str]:
 
 def _identities(request: Request, run: RunSpec) -> list[Line]:
     """The fields of a line of results that identify its run, of each run."""
-    config, kind, model = run.config, run.kind, own_class(run.model)
+    config, kind, model = run.config, run.kind, class_of(run.model)
     options = {} if model is None else model.Config(**config.model_options).model_dump(mode="json")
     settings = {f"model.{key}": value for key, value in (options or config.model_options).items()}
     identities = []

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from accord.data.csr import Floats
 from accord.errors import InputError
-from accord.io.files import own_file, replacing
+from accord.io.files import file_inside, replacing
 from accord.io.parquet import read_table
 
 IDENTITY = ("dataset", "data", "model", "method", "seed", "protocol", "settings")
@@ -41,7 +41,7 @@ class Results:
         if not self.file.exists():
             return []
         try:
-            lines = own_file(self.file).read_text(encoding="utf-8").splitlines(keepends=True)
+            lines = file_inside(self.file).read_text(encoding="utf-8").splitlines(keepends=True)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.file} is damaged ({error}); remove it and start again.") from None
         if lines and not lines[-1].endswith("\n"):

@@ -17,7 +17,7 @@ from accord.consensus.labels import CLEANED
 from accord.evaluation.evaluate import most_judged
 from accord.methods import METHODS
 from accord.methods.softmax import DRAWN, WHOLE, WHOLE_ON_CUDA
-from accord.models import can_hold, cost_of, own_class
+from accord.models import can_hold, class_of, cost_of
 from accord.models.base import Cost, Shape
 from accord.models.consensus import Member
 from accord.posteriors.estimate import MOST_SEARCHED
@@ -144,14 +144,14 @@ class Family:
 
     def _value(self, member: Member, name: str) -> float:
         room, _, option = name.partition(".")
-        kind = own_class(self.model) if room == "model" else METHODS[self.method or ""]
+        kind = class_of(self.model) if room == "model" else METHODS[self.method or ""]
         assert kind is not None
         return float(member.options.get(name, kind.Config.model_fields[option].default))
 
     def faded(self, best: Member) -> list[Member]:
         """The best of its trials with histories that fade, which is fitted already; none where they cannot."""
-        own = own_class(self.model)
-        if own is None or "recency" not in own.Config.model_fields:
+        kind = class_of(self.model)
+        if kind is None or "recency" not in kind.Config.model_fields:
             return []
         return [best.model_copy(update={"options": {**best.options, "model.recency": h}}) for h in RECENCIES]
 

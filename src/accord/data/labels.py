@@ -72,7 +72,7 @@ def with_labels(
     else:
         parts = {}
     lost = int((~matched).sum())
-    if lost and not _is_beside(labels):
+    if lost and not _is_separate(labels):
         notes.append(f"{what}: {lost:,} labelled pairs are not in the data and were left out.")
     elif lost:
         parts["outside"] = _pairs(dataset, keys[~matched], label[~matched])
@@ -145,7 +145,7 @@ def _labels_of(
         labels = None
     event_rule = None if events is None else EventRule.parse(events)
     rule: LabelRule | str | None = LabelRule.parse(labels) if isinstance(labels, str) else None
-    if _is_beside(labels):
+    if _is_separate(labels):
         yield from _of_file(dataset, labels)
     elif rule is None:
         rule = labels
@@ -160,10 +160,10 @@ def _labels_of(
         yield from _of_table(dataset, Opened.of_table(table, dataset.name), Columns(**names), rule, event_rule)
 
 
-def _is_beside(labels: Any) -> bool:
+def _is_separate(labels: Any) -> bool:
     """Whether labels are a file or frame of their own, and no rule on the log or column of it."""
     if isinstance(labels, list | tuple):
-        return any(map(_is_beside, labels))
+        return any(map(_is_separate, labels))
     if not isinstance(labels, str):
         return labels is not None
     return LabelRule.parse(labels) is None and Path(labels).expanduser().is_file()

@@ -77,7 +77,7 @@ class Ranker:
         rules: Protocol,
         device: torch.device,
     ) -> Ranker:
-        masks_seen = rules.own(target.Rules).mask_seen
+        masks_seen = rules.rules_of(target.Rules).mask_seen
         options = (target.logits, masks_seen, target.user_block, target.for_newcomers())
         return cls(score_all, runs, seen, train, rules, device, *options)
 

@@ -122,7 +122,7 @@ def write_json(path: Path, content: Any) -> None:
         temporary.write_bytes(json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
-def own_file(path: Path) -> Path:
+def file_inside(path: Path) -> Path:
     """A file of a run folder: it exists, is a regular file, and is not a link out of the folder."""
     if not path.is_file():
         raise InputError(f"{path} is missing, so its folder is incomplete; copy or make the whole folder again.")
@@ -133,7 +133,7 @@ def own_file(path: Path) -> Path:
 
 def read_json(path: Path) -> Any:
     try:
-        return parsed(own_file(path).read_bytes().decode())
+        return parsed(file_inside(path).read_bytes().decode())
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.errors import InputError
-from accord.io.files import own_file
+from accord.io.files import file_inside
 
 MANY_ROWS, MOST_ROWS_A_BYTE = 10**7, 100  # a file of more rows than both is a bomb
 MOST_TIMES, SMALL = 100, 2**26  # so is a column of more bytes than either, times the size of the file or at all
@@ -86,7 +86,7 @@ def _run_file(path: Path) -> Iterator[Any]:
     """A Parquet file of a run folder; whatever is wrong with it becomes an InputError."""
     import pyarrow as pa
 
-    own_file(path)
+    file_inside(path)
     try:
         with open_parquet(path) as file:
             yield file

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from accord.errors import InputError
-from accord.io.files import own_file, replacing
+from accord.io.files import file_inside, replacing
 
 NARROWER = {  # of numbers that these have room for, which are written so
     torch.float32: (torch.float16,),
@@ -54,7 +54,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    own_file(path)
+    file_inside(path)
     try:
         with safe_open(path, "pt", backend="pread") as file:  # a mapped file that others truncate would crash us
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

@@ -17,7 +17,7 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr
 from accord.data.sampling import Batch, Negatives, TrainingPairs, sums
 from accord.errors import InputError
-from accord.methods.known import targets
+from accord.methods.labels import targets
 from accord.models import ModelSpec, build_model, is_solved
 from accord.models.base import Model, Setup
 from accord.nn.layers import Trainable
@@ -98,7 +98,7 @@ class Method(Trainable):
         for name in self.per_run:
             self.register_buffer(name, column(configs, name), persistent=False)
         self.target = build(purpose="target")
-        self.rules = protocol.own(self.target.Rules)  # how a run with this target is treated
+        self.rules = protocol.rules_of(self.target.Rules)  # how a run with this target is treated
 
     def stages(self, context: TrainingContext) -> None:
         context.train(self)

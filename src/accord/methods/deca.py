@@ -18,7 +18,7 @@ from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels.agreement import agreement, agreement_terms, labelled_agreement, log
 from accord.methods.base import Build, Method, TrainingContext
-from accord.methods.known import labels_of
+from accord.methods.labels import labels_of
 from accord.methods.normal import Pretrain
 from accord.methods.partner import SolvedPartner
 from accord.models import is_solved
@@ -64,7 +64,7 @@ class DeCA(Method):
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        self.own_rules = protocol.own(DeCARules)
+        self.own_rules = protocol.rules_of(DeCARules)
         self.h = build(self.config.h, purpose="h")
         self.h_real = build(self.config.h, purpose="h real")
         self._make_partner(build)

@@ -28,7 +28,7 @@ class Pretrain(Normal):
     def __init__(self, target: Model, protocol: Protocol) -> None:
         torch.nn.Module.__init__(self)
         self.target, self.protocol = target, protocol
-        self.rules = protocol.own(target.Rules)
+        self.rules = protocol.rules_of(target.Rules)
 
 
 class Solve(Method):

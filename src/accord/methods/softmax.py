@@ -24,7 +24,7 @@ from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.kernels.lookups import take_rows
 from accord.methods.base import Build, Method
-from accord.methods.known import labels_of
+from accord.methods.labels import labels_of
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 

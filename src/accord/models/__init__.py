@@ -50,30 +50,30 @@ def find_model(spec: ModelSpec) -> type[Model] | Factory:
     return result
 
 
-def own_class(spec: ModelSpec) -> type[Model] | None:
+def class_of(spec: ModelSpec) -> type[Model] | None:
     """The model's class if it is one of ours (or derived from them), None if it is a plain module's."""
     result = find_model(spec)
     return result if isinstance(result, type) and issubclass(result, Model) else None
 
 
 def is_solved(spec: ModelSpec) -> bool:
-    kind = own_class(spec)
+    kind = class_of(spec)
     return kind is not None and kind.solved
 
 
 def has_seeds(spec: ModelSpec) -> bool:
     """Whether runs with different seeds differ: those of a solved model only if it draws random numbers."""
-    kind = own_class(spec)
+    kind = class_of(spec)
     return kind is None or not kind.solved or kind.seeded
 
 
 def can_hold(spec: ModelSpec, num_items: int) -> bool:
-    kind = own_class(spec)
+    kind = class_of(spec)
     return kind is None or num_items <= kind.most_items
 
 
 def cost_of(spec: ModelSpec, options: dict[str, Any], shape: Shape) -> Cost:
-    kind = own_class(spec)
+    kind = class_of(spec)
     assert kind is not None, "a plain module is learned"
     assert kind.solved, "what a learned model takes is its training's"
     return kind.cost(make_config(kind.Config, options, f"model {model_name(spec)}"), shape)
@@ -87,7 +87,7 @@ def model_name(spec: ModelSpec) -> str:
 
 def build_model(spec: ModelSpec, options: dict[str, Any], setup: Setup, purpose: str = "target") -> Model:
     """A model with every run at its own start; `purpose` names the random stream."""
-    kind = own_class(spec)
+    kind = class_of(spec)
     if kind is None:
         return PlainModel(find_model(spec), options, setup, purpose)
     model = kind(make_config(kind.Config, options, f"model {model_name(spec)}"), setup)

@@ -75,7 +75,7 @@ class CDAE(Model):
 
     def __init__(self, config: Any, setup: Setup) -> None:
         super().__init__(config, setup)
-        rules, train = setup.protocol.own(CDAERules), setup.train
+        rules, train = setup.protocol.rules_of(CDAERules), setup.train
         self.norms_of_batch = rules.cdae_item_norm == "batch"
         self.scoring_dropout = rules.cdae_scoring_dropout
         if self.norms_of_batch:

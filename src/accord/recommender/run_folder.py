@@ -21,7 +21,7 @@ from accord.data.csr import Csr
 from accord.data.interactions import IdMap, Interactions
 from accord.errors import Argument, InputError
 from accord.evaluation.evaluate import Evaluation
-from accord.io.files import own_file, parsed, read_json, write_json
+from accord.io.files import file_inside, parsed, read_json, write_json
 from accord.io.parquet import read_batches, read_table
 from accord.io.tensors import NARROWER, narrowed, not_finite, read_tensors, write_tensors
 from accord.methods.base import Method
@@ -158,7 +158,7 @@ def check_manifest(folder: Path) -> Collection[str]:
     if not isinstance(listed, dict) or not set(FILES) <= set(listed) or not {MODEL, EVALUATION} & set(listed):
         raise damaged(folder / MANIFEST, "it does not name every file of a run")
     for name in (name for name in (*FILES, *MORE) if name in listed):
-        if _sum(own_file(folder / name)) != listed[name]:
+        if _sum(file_inside(folder / name)) != listed[name]:
             raise InputError(
                 f"{folder / name} is not the file that this run was saved with, as {MANIFEST} tells: it is of "
                 "another run, or was changed or only partly copied; copy the whole folder again, or train again."
@@ -320,7 +320,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        entries = [parsed(line) for line in own_file(path).read_text(encoding="utf-8").splitlines()]
+        entries = [parsed(line) for line in file_inside(path).read_text(encoding="utf-8").splitlines()]
     except (ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
     for entry in entries:

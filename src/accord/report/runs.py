@@ -95,7 +95,7 @@ def sample_users(recommender: Recommender, most: int) -> IntArray:
 
 def fit_baseline(model: str, recommender: Recommender, ks: Sequence[int]) -> Entry:
     """Popularity or EASE, fitted and evaluated on the same data by the same rules."""
-    run = recommender.run.beside(model, "normal")
+    run = recommender.run.with_model(model, "normal")
     method = run.build(recommender.train)
     method.target.fit(recommender.train)
     method.to(recommender.device)

@@ -13,7 +13,7 @@ from accord.data.interactions import Dataset
 from accord.errors import Argument, InputError, shown, unknown
 from accord.evaluation.evaluate import MOST_KS
 from accord.methods import MethodSpec, method_for, method_name
-from accord.models import ModelSpec, has_seeds, model_name, own_class
+from accord.models import ModelSpec, class_of, has_seeds, model_name
 from accord.protocol import PRESETS, Protocol
 from accord.training.run import (
     MOST_K,
@@ -61,7 +61,7 @@ def plan(
         raise InputError(f"{data.name} has no training interaction; give more data or other ", Argument("ratios"), ".")
     given = by_section(options or {})
     rules = _rules(protocol, given["protocol"], model, method)
-    model_class, kind = own_class(model), method_for(model, method)
+    model_class, kind = class_of(model), method_for(model, method)
     if model_class is not None:
         make_config(model_class.Config, given["model"], f"model {model_name(model)}")
     if given["method"] and not kind.learns:
@@ -123,7 +123,7 @@ def _rules(protocol: str | Protocol, given: Mapping[str, Any], model: ModelSpec,
     rules = make_config(Protocol, protocol.model_dump(include=set(Protocol.model_fields)) | general, "protocol")
     extra = (protocol.model_extra or {}) | {name: value for name, value in given.items() if name not in general}
     rules = Protocol(**rules.model_dump() | extra)
-    kinds = [kind.Rules for kind in (own_class(model), method_for(model, method)) if kind is not None]
+    kinds = [kind.Rules for kind in (class_of(model), method_for(model, method)) if kind is not None]
     return Protocol(**recorded_rules(check_rules(rules, kinds), kinds))
 
 

@@ -19,7 +19,7 @@ from accord.evaluation.evaluate import MOST_KS, Evaluation
 from accord.io.files import read_json
 from accord.methods import METHODS, MethodSpec, method_for
 from accord.methods.base import Build, Method
-from accord.models import MODELS, ModelSpec, has_seeds, model_name, own_class
+from accord.models import MODELS, ModelSpec, class_of, has_seeds, model_name
 from accord.models.base import Setup
 from accord.models.consensus import Consensus, Member
 from accord.protocol import OwnRules, Protocol, preset_values
@@ -104,14 +104,14 @@ class RunSpec:
     @property
     def rule_kinds(self) -> list[type[OwnRules]]:
         with imports_allowed(self.trusted):
-            model_class = own_class(self.model)
+            model_class = class_of(self.model)
         return [kind.Rules for kind in (model_class, self.kind) if kind is not None]
 
     @property
     def members(self) -> tuple[Member, ...]:
         if not is_of_members(self.model):
             return ()
-        kind = own_class(self.model)
+        kind = class_of(self.model)
         assert kind is not None
         config: Any = make_config(kind.Config, self.config.model_options, f"model {kind.name}")
         members: tuple[Member, ...] = config.members
@@ -124,7 +124,7 @@ class RunSpec:
             needed = [*self.kind.columns]
             partners = (self.config.method_options.get(name) for name in self.kind.models)
             for spec, options in ((self.model, self.config.model_options), *((one, {}) for one in partners if one)):
-                if (kind := own_class(spec)) is not None:
+                if (kind := class_of(spec)) is not None:
                     needed += kind.reads(make_config(kind.Config, options, f"model {kind.name}"))
             for member in self.members:
                 needed += self.of_member(member).columns
@@ -137,7 +137,7 @@ class RunSpec:
     def updated(self, **changes: Any) -> RunSpec:
         return replace(self, config=self.config.model_copy(update=changes))
 
-    def beside(
+    def with_model(
         self, model: ModelSpec, method: MethodSpec, options: Mapping[str, Any] | None = None, runs: int | None = None
     ) -> RunSpec:
         """A run of another model and method on the same data, with the training and rules of this one.
@@ -170,8 +170,8 @@ class RunSpec:
                 f"a member of a consensus is one model, and '{member.model}' is several; name its members."
             )
         where = f"member {member.label}"
-        run = self.beside(member.model, member.method or "normal", member.options, member.seeds)
-        kind = own_class(member.model)
+        run = self.with_model(member.model, member.method or "normal", member.options, member.seeds)
+        kind = class_of(member.model)
         if kind is not None:
             make_config(kind.Config, run.config.model_options, where)
         make_config(run.kind.Config, run.config.method_options, where)
@@ -195,7 +195,7 @@ class RunSpec:
 
 
 def is_of_members(model: ModelSpec) -> bool:
-    kind = own_class(model)
+    kind = class_of(model)
     return kind is not None and issubclass(kind, Consensus)
 
 
@@ -244,7 +244,7 @@ def check_rules(protocol: Protocol, more: Iterable[type[OwnRules]] = ()) -> Prot
         if name not in declared:
             raise unknown("option of protocol", name, [*Protocol.model_fields, *sorted(declared)])
     for kind in kinds:
-        protocol.own(kind)
+        protocol.rules_of(kind)
     return protocol
 
 
@@ -253,7 +253,7 @@ def recorded_rules(protocol: Protocol, kinds: Iterable[type[OwnRules]] = ()) -> 
     rules = {
         name: value
         for kind in dict.fromkeys([*every_rule_kind(), *kinds])
-        for name, value in protocol.own(kind)
+        for name, value in protocol.rules_of(kind)
         if is_recorded(kind, name, value, protocol.name, kind in kinds)
     }
     return protocol.model_dump(mode="json") | rules

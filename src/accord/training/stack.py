@@ -25,7 +25,7 @@ from accord.errors import InputError
 from accord.evaluation.evaluate import Relevant, evaluate, validation_part
 from accord.evaluation.ranking import Ranker
 from accord.methods.base import Method
-from accord.methods.known import note
+from accord.methods.labels import note
 from accord.models.base import Model
 from accord.protocol import Protocol
 from accord.random import generators, random_numbers

@@ -34,7 +34,7 @@ class WBPR(Normal):
 
     def __init__(self, configs: Sequence[Any], build: Build, protocol: Protocol) -> None:
         super().__init__(configs, build, protocol)
-        self.negatives = partial(PopularNegatives, added=protocol.own(self.Rules).wbpr_added)
+        self.negatives = partial(PopularNegatives, added=protocol.rules_of(self.Rules).wbpr_added)
 
 
 class Ensemble(Normal):

@@ -15,7 +15,7 @@ from accord.config import BaseConfig
 from accord.data.csr import IntArray
 from accord.data.sampling import Batch, sums
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import labelled, labels_of
+from accord.methods.labels import labelled, labels_of
 from accord.protocol import Protocol
 from accord_lab.methods.whole_log import counts_for, of_each_user, positive_losses
 from accord_lab.names import Floats

@@ -13,7 +13,7 @@ from torch import Tensor
 from accord.config import BaseConfig
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import labelled, labels_of
+from accord.methods.labels import labelled, labels_of
 from accord.nn.layers import Streams
 from accord.protocol import Protocol
 from accord_lab.methods.whole_log import counts_for

@@ -15,7 +15,7 @@ from torch import Tensor
 from accord.data.sampling import Batch
 from accord.methods.base import Method
 from accord.methods.deca import DeCA
-from accord.methods.known import labels_of
+from accord.methods.labels import labels_of
 from accord.methods.partner import SCORED_AT_ONCE, SolvedPartner
 from accord.methods.softmax import Softmax, counts_of
 

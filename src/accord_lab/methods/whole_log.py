@@ -16,7 +16,7 @@ from accord.config import BaseConfig
 from accord.data.csr import Csr, IntArray, Rows
 from accord.data.sampling import Batch
 from accord.methods.base import Build, Method, cross_entropy
-from accord.methods.known import labelled
+from accord.methods.labels import labelled
 from accord.protocol import Protocol
 from accord_lab.names import Floats
 

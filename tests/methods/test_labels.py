@@ -11,7 +11,7 @@ import torch
 import accord
 from accord.data.interactions import Interactions
 from accord.data.sampling import Batch
-from accord.methods.known import labelled, labels_of
+from accord.methods.labels import labelled, labels_of
 from accord.protocol import CORRECTED, PUBLISHED
 from accord_lab.methods import ALL_METHODS
 from helpers import assert_same_weights, small_data, train_small
@@ -168,7 +168,7 @@ def test_labels_reach_the_loss_and_the_note_says_so():
     assert "notes" not in plain.metrics
     assert not torch.equal(plain.method.target.user.weight, told.method.target.user.weight)
     solved = accord.fit(data, "ease", device="cpu", refit=False)
-    assert "makes no use of labels" in solved.metrics["notes"][0]
+    assert "ignores labels" in solved.metrics["notes"][0]
 
 
 def test_members_of_a_consensus_are_trained_without_labels():
