@@ -68,7 +68,7 @@ def test_no_command_imports_what_a_run_folder_names(command, change, harm, monke
     named_in_a_run(harm, change)
     code, _, err = run(monkeypatch, capsys, *command.split())
     assert code == 2
-    assert f"names {HARM}, and to load it would run its code; if you trust it, give --allow-imports" in err
+    assert f"names {HARM}, and loading it would import and run code; if you trust it, give --allow-imports" in err
 
 
 def test_every_command_that_opens_a_run_is_tried():
@@ -101,7 +101,7 @@ def test_verify_imports_nothing_that_results_name(name, named, harm, monkeypatch
     named_in_results(name, **named)
     code, _, err = run(monkeypatch, capsys, "lab", "verify", harm)
     assert code == 2
-    assert f"names {HARM}, which would import and run code" in err
+    assert f"names {HARM}, and loading it would import and run code" in err
 
 
 def test_no_comparison_imports_what_results_name(harm, monkeypatch, capsys):

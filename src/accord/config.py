@@ -81,7 +81,7 @@ def resolve(kind: str, spec: Any, registered: Mapping[str, Any]) -> Any:
             raise unknown(kind, spec, [*registered, *entries])
         return from_package(f"{kind}s", spec)
     if not _may_import.get():
-        why = f"a file names {spec}, and to load it would run its code; if you trust it, give "
+        why = f"a file names {spec}, and loading it would import and run code; if you trust it, give "
         raise InputError(why, Argument("allow_imports", True), ".")
     module_name, _, name = spec.partition(":")
     folder = str(Path.cwd())
