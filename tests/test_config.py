@@ -100,7 +100,7 @@ def test_imports_are_refused_only_where_they_are_not_allowed():
     with imports_allowed(False):
         assert resolve("model", "mine", known) is Config, "a known name needs no import"
         assert resolve("model", dict, known) is dict
-        with pytest.raises(InputError, match="a file names collections:OrderedDict, and loading it would import and run"):
+        with pytest.raises(InputError, match="names collections:OrderedDict, and loading it would import and run"):
             resolve("model", "collections:OrderedDict", known)
         with imports_allowed(True), pytest.raises(InputError, match="would import and run"):
             resolve("model", "collections:OrderedDict", known)

@@ -78,7 +78,7 @@ class Protocol(BaseModel):
         "probability", "logit", "what is ranked; float32 probabilities tie where logits do not"
     )
     cold_users: Literal["model", "popularity"] = rule(
-        "model", "popularity", "users with no training history are scored by the model, or get the popular items"
+        "model", "popularity", "users without training history are scored by the model, or get popular items"
     )
     validation: Literal["clean", "all"] = rule(
         "clean",
@@ -91,21 +91,21 @@ class Protocol(BaseModel):
     test_history: Literal["train", "train+valid"] = rule(
         "train",
         "train+valid",
-        "what the test is judged with: the recipe as it was fitted for the choice on validation; or, where each user's"
-        " validation and test came later by the log's times, fitted again on both (solved models and their consensus)",
+        "what the tested model was fitted on: train; or, if each user's validation and test came later by the log's"
+        " times, train and validation (solved models and their consensus)",
         before="train",
     )
     duplicate_test: Literal["keep", "merge"] = rule("keep", "merge", "duplicate test pairs count twice, or once")
 
     # training
     negatives: Literal["all", "unseen"] = rule(
-        "all", "unseen", "negatives are drawn from all items, or exactly from those the user has not in train"
+        "all", "unseen", "negatives are drawn from all items, or only from those that the user does not have in train"
     )
     optimiser: Literal["adam", "decoupled", "by-size"] = rule(
         "adam",
         "by-size",
-        "Adam with the penalty in its gradient; or without momentum and with the penalty apart, so that the steps in"
-        " which a row is not looked up cost nothing; or this only where rows wait long, see below",
+        "Adam with the penalty in its gradient; or without momentum and with a decoupled penalty, so that steps cost"
+        " nothing for rows that are not looked up; or the second for large tables only, see below",
         before="adam",
     )
     early_stop: Literal["loss-rise", "best-ndcg"] = rule(
