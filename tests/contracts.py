@@ -281,7 +281,7 @@ class MethodContract:
         made, _, train = self.case(method, model)
         made.eval()
         with torch.no_grad():
-            posterior = made.posterior(*every_pair(3, train))
+            posterior = made.belief(*every_pair(3, train))
         assert posterior.shape == (3, train.num_users * train.num_items)
         assert ((posterior >= 0) & (posterior <= 1)).all()
         assert posterior.std() > 0

@@ -21,7 +21,7 @@ def pair_scores(trained: Recommender, users: Rows, items: Rows) -> Floats:
         for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * width // PAIRS_AT_ONCE))):
             rows = [torch.from_numpy(ids[part].astype(np.int64)).to(trained.device) for ids in (users, items)]
             if method.learns:
-                scores = method.posterior(*(ids.expand(runs, -1) for ids in rows))
+                scores = method.belief(*(ids.expand(runs, -1) for ids in rows))
             else:
                 scores = method.score_all(rows[0])[:, torch.arange(len(part), device=trained.device), rows[1]]
             parts.append(scores.double().cpu().numpy())

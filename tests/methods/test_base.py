@@ -21,7 +21,7 @@ from method_cases import POSITIVES, USERS, found, make, probability, random_batc
 @pytest.mark.parametrize("name", ["normal", "wbpr", "tce", "rce", "dcf", "udt", "pld", "eard", "deca-p"])
 def test_posterior_is_the_target_itself(name):
     method, batch = make(name), random_batch()
-    posterior = method.posterior(batch.users, batch.items).detach().numpy()
+    posterior = method.belief(batch.users, batch.items).detach().numpy()
     np.testing.assert_allclose(posterior, probability(method.target, batch), rtol=1e-9)
 
 

@@ -89,7 +89,7 @@ def test_deca_reads_alpha_as_the_paper_does_under_either_rule():
 def test_posterior_of_deca():
     method, batch = make("deca", AGREEMENT), random_batch()
     f, h, h_real = (probability(net, batch) for net in (method.target, method.h, method.h_real))
-    posterior = method.posterior(batch.users, batch.items).detach().numpy()
+    posterior = method.belief(batch.users, batch.items).detach().numpy()
     np.testing.assert_allclose(posterior, h_real * f / (h_real * f + h * (1 - f)), rtol=1e-8)
 
 

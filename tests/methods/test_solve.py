@@ -16,7 +16,7 @@ from method_cases import TRAIN
 def test_solved_models_give_no_posterior():
     method = Solve([None], lambda **_: make_model("popularity", TRAIN), CORRECTED)
     with pytest.raises(InputError, match="gives no probability"):
-        method.posterior(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+        method.belief(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
 
 
 def test_a_solved_model_is_asked_to_be_solved_and_nothing_is_trained():

@@ -118,7 +118,7 @@ class Method(Trainable):
         """Logits of every item for users [B]: [R, B, I]."""
         return self.target.score_all(users)
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         """Probability that an observed interaction is a real preference: [R, B]."""
         return torch.sigmoid(self.target(users, items))
 

@@ -118,7 +118,7 @@ class DeCA(Method):
             terms = torch.cat([torch.where(labels.present, labelled_terms, terms[:, :size]), terms[:, size:]], 1)
         return batch.mean(terms)
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         """P(r=1 | observed) = h'f / (h'f + h(1 − f))."""
         f = torch.sigmoid(self.target(users, items))
         real = torch.sigmoid(self.h_real(users, items)) * f
@@ -167,5 +167,5 @@ class DeCAp(DeCA):
         with torch.no_grad():
             return super().opinion(batch)
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         return torch.sigmoid(self.target(users, items))

@@ -41,5 +41,5 @@ class Solve(Method):
     def stages(self, context: TrainingContext) -> None:
         context.solve(self.target)
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         raise InputError(f"model '{self.target.name}' gives no probability; train a learned model to find noise.")

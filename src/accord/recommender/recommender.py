@@ -281,7 +281,7 @@ class Recommender(Answers):
         belief = np.empty(len(users))
         for part in np.array_split(np.arange(len(users)), max(1, -(-len(users) * self.num_runs // PAIRS_AT_ONCE))):
             rows = [torch.from_numpy(x[part]).to(self.device).long().expand(self.num_runs, -1) for x in (users, items)]
-            belief[part] = self.method.posterior(*rows).mean(0).double().cpu().numpy()
+            belief[part] = self.method.belief(*rows).mean(0).double().cpu().numpy()
         return belief
 
     def update(

@@ -106,7 +106,7 @@ class Judge:
         pairs = (torch.from_numpy(rows).to(trained.device) for rows in (labelled.users, labelled.items))
         users, items = (rows.expand(trained.num_runs, -1) for rows in pairs)
         with torch.inference_mode():
-            both = [scores.cpu().numpy() for scores in (trained.method.posterior(users, items), partner(users, items))]
+            both = [scores.cpu().numpy() for scores in (trained.method.belief(users, items), partner(users, items))]
         apart = np.abs(rankdata(both[0], axis=1) - rankdata(both[1], axis=1))
         return np.array([auc(-values, labelled.real) for values in apart])
 

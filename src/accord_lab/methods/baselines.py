@@ -52,5 +52,5 @@ class Ensemble(Normal):
         logits = logits.view(self.members, -1, *logits.shape[1:])
         return F.logsigmoid(logits).logsumexp(0) - F.logsigmoid(-logits).logsumexp(0)
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         return self._mean(self.target(users.repeat(self.members, 1), items.repeat(self.members, 1)))

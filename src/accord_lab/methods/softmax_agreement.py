@@ -63,7 +63,7 @@ class DeCASoftmax(Softmax, DeCA):
         networks = (network(users, items) for network in (self.h, self.h_real))
         return [F.logsigmoid(torch.where(observed, x, -x)) for x in networks]
 
-    def posterior(self, users: Tensor, items: Tensor) -> Tensor:
+    def belief(self, users: Tensor, items: Tensor) -> Tensor:
         some, place = torch.unique(users, return_inverse=True)
         blocks = torch.split(some, max(1, SCORED_AT_ONCE // self.target.num_items))
         total = [torch.logsumexp(self.target.score_all(x) / self.temperature.unsqueeze(2), 2) for x in blocks]

@@ -54,7 +54,7 @@ def test_disagreement_is_how_far_apart_two_models_place_a_pair(data):
     counts = data.training_csr().popularity()[labelled.items].astype(float)
     pairs = (torch.from_numpy(rows).expand(2, -1) for rows in (labelled.users, labelled.items))
     with torch.no_grad():
-        every = trained.method.posterior(*pairs).numpy()
+        every = trained.method.belief(*pairs).numpy()
     for f, found in zip(every, judge(trained), strict=True):
         places = [(own[:, None] > own).sum(1) + (own[:, None] == own).sum(1) / 2 for own in (f, counts)]
         assert found["disagreement"]["popularity"] == pytest.approx(

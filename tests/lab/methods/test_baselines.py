@@ -34,7 +34,7 @@ def test_ensemble_trains_members_apart_and_averages_probabilities():
     users, items = batch.users[:1].expand(4, -1), batch.items[:1].expand(4, -1)
     f = probability(method.target, Batch(users, items, POSITIVES))
     mean = np.stack([(f[0] + f[2]) / 2, (f[1] + f[3]) / 2])  # runs r and r + 2 are members of one
-    np.testing.assert_allclose(method.posterior(users[:2], items[:2]).detach().numpy(), mean, rtol=1e-9)
+    np.testing.assert_allclose(method.belief(users[:2], items[:2]).detach().numpy(), mean, rtol=1e-9)
     scores = torch.sigmoid(method.score_all(torch.arange(USERS)))[:, users[0], items[0]]
     np.testing.assert_allclose(scores.detach().numpy(), mean, rtol=1e-9)
 

@@ -84,7 +84,7 @@ def test_the_posterior_is_of_every_item_whatever_is_drawn(corruption):
     f = logits_of(method.target, [one["temperature"] for one in OPTIONS], batch.users.numpy(), batch.items.numpy())
     h, h_real = (probability(network, batch) for network in (method.h, method.h_real))
     wanted = expit(f + (np.log(h_real / h) if corruption else 0))
-    found = method.posterior(batch.users, batch.items).detach().numpy()
+    found = method.belief(batch.users, batch.items).detach().numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
