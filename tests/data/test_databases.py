@@ -84,6 +84,20 @@ def test_load_and_prepare(uri: str, tmp_path: Path) -> None:
     assert store.header.name == asked.name
 
 
+@pytest.mark.parametrize("uri", ["sqlite"], indirect=True)
+def test_a_query_is_made_once_for_the_log_and_its_labels(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table may change meanwhile."""
+    made, real = [], Query.batches
+    monkeypatch.setattr(Query, "batches", lambda self, names: made.append(names) or real(self, names))
+    given = {"split": "random", "ratios": (1, 0, 0), "columns": {"user": "user_id", "item": "item_id"}}
+    labelled = load(uri, query=SELECT, labels="rating>=4", **given)
+    assert len(made) == 1
+    alone = load(uri, query=SELECT, **given)
+    assert labelled.name == alone.name
+    assert labelled.train.without("label").table.equals(alone.train.table)
+    assert set(labelled.train.column("label")) <= {0, 1}
+
+
 @pytest.mark.parametrize("sql", ["select * from nowhere", "selec 1", "select user_id from clicks where"])
 def test_a_query_that_fails(uri: str, sql: str) -> None:
     with pytest.raises(InputError, match="; correct the query, the address or the rights") as caught:

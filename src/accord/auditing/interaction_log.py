@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from accord.data.columns import Columns
 from accord.data.csr import Bools, Csr, Floats, IntArray
 from accord.data.databases import Query
 from accord.data.interactions import Dataset, IdMap, Interactions
-from accord.data.load import load, table_of
+from accord.data.load import in_files, load, table_of
 from accord.data.rules import CleanRule
-from accord.data.sources import is_files, open_source, open_store
+from accord.data.sources import open_source
 from accord.data.split import DATES, pairs
 from accord.evaluation import noise
 
@@ -85,7 +84,7 @@ def open_log(
         everything = raw.table.append_column("part", pa.array(np.repeat(PARTS, sizes)))
         rule, truth = None, _truth_of_values(raw.merged(), None)
     else:
-        if _is_file(source, table):
+        if in_files(source, table):
             opened = open_source(source)
             options["name"] = name_of(source)
             everything, source = opened.in_memory()
@@ -107,13 +106,6 @@ def open_log(
     part = np.where(in_train, 0, np.where(in_valid, 1, 2)).astype(np.int64)
     user_rows, item_rows = data.users.rows(rows.users), data.items.rows(rows.items)
     return Log(data, rows, user_rows, item_rows, part, raw, everything, rule, truth, label, table is None)
-
-
-def _is_file(source: Any, table: Any) -> bool:
-    """Whether a source is one or several files, not a frame, a store or the name of a dataset."""
-    if isinstance(source, str | Path):
-        return table is source and open_store(Path(source).expanduser()) is None
-    return is_files(source)
 
 
 def _given_labels(data: Dataset, keys: IntArray) -> Floats | None:

@@ -299,8 +299,8 @@ def look_like_labels(train: Interactions, source: Any) -> list[str]:
             share = f"column '{name}' is below 0 in {below:.2%} of the training rows, which count as interactions"
             advice = " like all others; if these are no preferences, give "
             return [Note(share, advice, Argument("labels", f"{name}>=0"), ".")]
-    if isinstance(source, Opened) or (isinstance(source, str | Path) and not Path(source).is_dir()):
-        likes = [one for one in open_source(source).names if col.simplified(one) in LIKE_NAMES.split()]
+    if isinstance(source, Opened):
+        likes = [one for one in source.names if col.simplified(one) in LIKE_NAMES.split()]
         if likes and likes[0] != name:
             give = Argument("labels", likes[0])
             rule = Argument("labels", f"{likes[0]}>0; {likes[0]}<0")

@@ -16,7 +16,7 @@ from accord.data.databases import Query
 from accord.data.interactions import Dataset
 from accord.data.objects import is_object
 from accord.data.rules import CleanRule
-from accord.data.sources import open_store
+from accord.data.sources import is_files, open_source, open_store
 from accord.errors import Argument, InputError, shown
 
 
@@ -73,8 +73,15 @@ def load(
             Argument("session_gap"),
             " splits users into sessions; give only one of the two.",
         )
+    table = table_of(source)
+    if in_files(source, table):
+        name, table = name or catalog.name_of(source), open_source(source)  # once, to read the log and its labels
+        source = table
+    elif isinstance(source, Query) and not (labels is None and events is None):  # once: it may change meanwhile
+        name, table = name or source.name, open_source(source).in_memory()[1]
+        source = table
     dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels, session_gap), name)
-    dataset = labelling.labelled(dataset, source, table_of(source), labels, events, columns)
+    dataset = labelling.labelled(dataset, source, table, labels, events, columns)
     return dataset if items is None else titles.with_items(dataset, items, columns)
 
 
@@ -156,6 +163,13 @@ def table_of(source: Any) -> Any:
         folder = catalog.get(str(source))
         return None if folder is None or read.is_split_folder(folder) else folder
     return None if read.is_split_folder(Path(source).expanduser()) else source
+
+
+def in_files(source: Any, table: Any) -> bool:
+    """Whether a source is one or several files, not a frame, a store or the name of a dataset."""
+    if isinstance(source, str | Path):
+        return table is source and open_store(Path(source).expanduser()) is None
+    return is_files(source)
 
 
 def load_named(name: str, wanted: _Splitting = AS_IT_COMES) -> Dataset:
