@@ -15,7 +15,7 @@ from helpers import dataset
     [
         (0.01, 0.03, 0.001, True, "Denoising helps here: DeCA(p)"),
         (-0.01, 0.03, 0.2, False, "does not show that denoising helps here"),
-        (-0.03, -0.01, 0.001, False, "it harms"),
+        (-0.03, -0.01, 0.001, False, "does harm here"),
         (0.01, 0.03, 0.2, False, "does not show that denoising helps here"),
     ],
 )

@@ -17,7 +17,7 @@ def test_a_program_labels_a_log_and_the_labels_are_read(clicks, monkeypatch, cap
     code, _, err = run(monkeypatch, capsys, *WORDS, command)
     assert code == 0
     assert "20 rows: judged.csv" in err
-    assert "judge: it judged 20 interactions without a label" in err
+    assert "judge: it judged the 20 most useful interactions without a label" in err
     assert "its errors are unknown" in err
     code, out, _ = run(monkeypatch, capsys, "data", "check", "clicks.csv", "--labels", "judged.csv")
     assert code == 0

@@ -236,7 +236,7 @@ def test_wrong_recipes_and_budgets_are_refused_in_one_sentence(clicks, monkeypat
         ("--recipe", "nowhere.json"): "nowhere.json does not exist; give a run folder",
         ("--recipe", "empty"): "empty/config.json does not exist; give a run folder",
         ("--recipe", "bad.json"): "bad.json is not the config of a run (method: field required)",
-        ("--recipe", "bad.json", "--model", "ease"): "give none of them beside it",
+        ("--recipe", "bad.json", "--model", "ease"): "leave those options out",
         ("--budget", "10", "--model", "ease"): "--budget limits the search of auto, and ease is not searched for",
         ("--budget", "10", "--method", "normal"): "--budget limits the search of auto, and normal is not searched for",
         ("--budget", "-1"): "greater than 0",
@@ -272,7 +272,7 @@ def test_a_split_at_a_moment_shows_the_figures_by_user_too(clicks, monkeypatch, 
     words = ("train", "clicks.csv", "--model", "popularity", "--split", "global-time", "--clean", "rating>=2")
     code, _, err = run(monkeypatch, capsys, *words, "--out", "one")
     assert code == 0
-    assert "By the last interactions of each user instead" in err
+    assert "On the last interactions of each user instead" in err
     assert "on train alone: recall@10 " in err, "the figures of the table"
     metrics = json.loads((clicks / "one" / "metrics.json").read_text())
     code, _, err = run(monkeypatch, capsys, *words[:-4], "--clean", "rating>=2", "--out", "other")

@@ -24,7 +24,7 @@ def test_cells_leave_out_options_that_a_method_has_not():
         "popularity",
         "ease",
     ]
-    with pytest.raises(accord.InputError, match="none of the models"):
+    with pytest.raises(accord.InputError, match="no model or method here has it"):
         cells_of(["gmf"], ["normal"], {"method.c1": [1.0, 2.0]})
 
 

@@ -49,7 +49,7 @@ def test_the_guess_is_said_and_can_be_changed(tmp_path: Path) -> None:
             "no item column among 'user', 'what'; call it 'item' or give columns=Columns",
         ),
         ("user,item\na,b\n", Columns(user="usr"), "no column 'usr' (did you mean 'user'?)"),
-        ("user,item\na,b\n", Columns(user="item", item="item"), "one column was given for two roles"),
+        ("user,item\na,b\n", Columns(user="item", item="item"), "the same column was given for two roles"),
         ("user,item,item\na,b,c\n", Columns(item="item"), "2 columns are named 'item'; rename"),
         ("user,item,item\na,b,c\n", None, "2 columns are named 'item'; rename"),
         ("user,item\na,x\nNaN,y\nNone,x\nnull,x\n", None, "3 rows have no user id in column 'user' (first: row 2)"),

@@ -134,7 +134,7 @@ def test_a_database_is_read_again_while_an_error_is_looked_at(uri: str) -> None:
 def test_a_database_needs_a_query(uri: str) -> None:
     with pytest.raises(InputError, match="is a database; say what to read with query="):
         load(uri)
-    with pytest.raises(InputError, match=r"clicks\.csv is no database, so it takes no query"):
+    with pytest.raises(InputError, match=r"clicks\.csv is not a database, so it takes no query"):
         load("clicks.csv", query=SELECT)
 
 

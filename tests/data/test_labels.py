@@ -88,7 +88,7 @@ def test_a_file_beside_the_log_by_its_own_ids(tmp_path):
     beside.write_text("item,user,label\n0,0,1\n3,2,0\n3,2,1\n999,0,1\n1,0,\n")
     data = accord.load(log(), labels=str(beside))
     assert labels_of(data) == {(0, 0): 1.0, (2, 3): 0.5}
-    assert any("1 pairs have labels that contradict" in note for note in data.notes)
+    assert any("1 pairs have contradicting labels" in note for note in data.notes)
     beside.write_text("user,item,label\n0.0,0,1\n,1,0\nnan,2,1\n")  # as spreadsheets write whole numbers, and gaps
     assert labels_of(accord.load(log(), labels=beside)) == {(0, 0): 1.0}
     assert labels_of(accord.load(log(), labels=pa.table({"user": [0], "item": [0], "label": [0.4]}))) == {(0, 0): 0.4}
@@ -138,11 +138,11 @@ def test_kinds_of_events_and_what_contradicts():
     table = pa.concat_tables([log(event=["view"] * 200), log(event=["buy", "cart", "view", "hide"] * 50)])
     data = accord.load(table, events="view=?,cart=0.7,buy=1,hide=0")
     assert set(labels_of(data).values()) == {1.0, 0.7, 0.0}
-    assert not any("contradict" in note for note in data.notes)
+    assert not any("contradicting" in note for note in data.notes)
     again = pa.concat_tables([table, log(event=["buy"] * 200)])
     data = accord.load(again, events="view=?,cart=0.7,buy=1,hide=0")
     assert set(labels_of(data).values()) == {1.0, 0.5}
-    assert any("50 pairs have labels that contradict" in note for note in data.notes)
+    assert any("50 pairs have contradicting labels" in note for note in data.notes)
 
 
 def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
@@ -160,7 +160,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
     [
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
-        ({"labels": "rating"}, r"no label: they go from 0 \(noise\) to 1 \(real\); give a rule .* like 'rating>=4'\.$"),
+        ({"labels": "rating"}, r"not a label: labels go from 0 \(noise\) to 1 \(real\); give a rule .* like 'rating>=4'\.$"),
         ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label; check the rule or file"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "give the same ids"),
@@ -301,8 +301,8 @@ def test_values_below_0_are_no_positives_in_silence(table):
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        ("view=?,cart=0.7,buy=1", "none says noise. What is real is learned by comparison"),
-        ("view=0.6,cart=0.7,buy=1", "Every interaction has one, so that nothing can be learned from them"),
+        ("view=?,cart=0.7,buy=1", "none says noise. Real ones are compared"),
+        ("view=0.6,cart=0.7,buy=1", "Every interaction has one, so nothing can be learned from them"),
         ("view=0,cart=?,buy=1", None),
     ],
 )

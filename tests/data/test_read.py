@@ -23,7 +23,7 @@ def test_a_guessed_value_that_is_no_number_is_left_out_and_said(tmp_path: Path) 
     path = write(tmp_path / "a.csv", "user,item,value\na,x,1\nb,y,much\n")
     interactions, notes = read_table(path)
     assert not interactions.has_value
-    assert any("'much' in row 2" in note and "left out" in note for note in notes)
+    assert any("'much' in row 2" in note and "ignored" in note for note in notes)
     with pytest.raises(InputError, match="'much' in row 2"):
         load(path, clean="value>=1")
 

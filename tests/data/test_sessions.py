@@ -30,7 +30,7 @@ def test_a_long_pause_begins_another_session(unit):
 @pytest.mark.parametrize(
     ("source", "more", "sentence"),
     [
-        ({**LOG, "time": [9e8 + 1e4 * n for n in range(6)]}, {}, "each of the 6 sessions is one interaction"),
+        ({**LOG, "time": [9e8 + 1e4 * n for n in range(6)]}, {}, "each of the 6 sessions has one interaction only"),
         ({name: LOG[name] for name in ("user", "item")}, {}, "sessions are made from times, and the log has none"),
         (LOG, {"session_gap": "30"}, "write it as 30m, 2h or 1d"),
         (LOG, {"session_gap": "0m"}, "write it as 30m, 2h or 1d"),

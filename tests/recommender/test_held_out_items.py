@@ -38,7 +38,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     words = ["train", tmp_path / "log.csv", "--model", "ease", "--new-items", "--out", folder]
     code, _, err = run_command(monkeypatch, capsys, *words)
-    assert (code, "--new-items goes with --items" in err) == (2, True)
+    assert (code, "--new-items needs --items" in err) == (2, True)
     code, out, err = run_command(monkeypatch, capsys, *words, "--items", tmp_path / "items.csv")
     assert code == 0
     assert "40 items held out entirely" in out

@@ -87,7 +87,7 @@ def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
 
     old_folder = accord.Recommender.load(tmp_path / "run")  # as of versions that did not save labels
     old_folder._set_parts(old_folder.everything(), {n: p.without("label") for n, p in old_folder.parts.items()})
-    with pytest.raises(accord.InputError, match="was taught by labels, which its folder does not keep; train again"):
+    with pytest.raises(accord.InputError, match="was trained with labels, which its folder does not store; train again"):
         old_folder.update(more)
 
 
@@ -209,5 +209,5 @@ def test_labels_are_needed_where_they_taught_a_member():
     with_some = accord.load(OLD.append_column("label", pa.array(np.arange(len(OLD)) % 2)))
     require_labels(cleaned, with_some)
     require_labels(plain, without)
-    with pytest.raises(accord.InputError, match="taught by labels, which its folder does not keep"):
+    with pytest.raises(accord.InputError, match="trained with labels, which its folder does not store"):
         require_labels(cleaned, without)
