@@ -160,7 +160,7 @@ def test_a_split_folder_and_a_store_take_rules_on_their_values(tmp_path):
     [
         ({"labels": "stars>=4"}, "has no column 'stars', which the labels name"),
         ({"labels": "missing"}, "has no column 'missing', which the labels name"),
-        ({"labels": "rating"}, r"not a label: labels go from 0 \(noise\) to 1 \(real\); give a rule .* like 'rating>=4'\.$"),
+        ({"labels": "rating"}, r"not a label: labels go from 0 \(noise\) to 1 \(real\); give a rule .*'rating>=4'\.$"),
         ({"labels": "word"}, "column 'word' has 'x' in row 1, .* or give other labels\\.$"),
         ({"labels": "rating>9; rating<0"}, "no interaction of the data gets a label; check the rule or file"),
         ({"labels": pa.table({"user": [77], "item": [88], "label": [1]})}, "give the same ids"),

@@ -87,7 +87,7 @@ def test_a_run_that_labels_taught_is_updated_with_them(tmp_path, few_penalties):
 
     old_folder = accord.Recommender.load(tmp_path / "run")  # as of versions that did not save labels
     old_folder._set_parts(old_folder.everything(), {n: p.without("label") for n, p in old_folder.parts.items()})
-    with pytest.raises(accord.InputError, match="was trained with labels, which its folder does not store; train again"):
+    with pytest.raises(accord.InputError, match="trained with labels, which its folder does not store; train again"):
         old_folder.update(more)
 
 
