@@ -280,7 +280,7 @@ def test_a_split_at_a_moment_shows_the_figures_by_user_too(clicks, monkeypatch, 
     assert "By the last interactions" not in err
     assert json.loads((clicks / "other" / "metrics.json").read_text())["mean"] == metrics["by_user"]["mean"]
     assert metrics["mean"] != metrics["by_user"]["mean"]
-    assert "Judged by the last interactions of each user" in (clicks / "one" / "report.html").read_text()
+    assert "Tested on the last interactions of each user" in (clicks / "one" / "report.html").read_text()
 
 
 def test_sessions_stand_for_users(clicks, monkeypatch, capsys):

@@ -75,11 +75,11 @@ def load(
         )
     table = table_of(source)
     if in_files(source, table):
-        name, table = name or catalog.name_of(source), open_source(source)  # once, to read the log and its labels
-        source = table
-    elif isinstance(source, Query) and not (labels is None and events is None):  # once: it may change meanwhile
-        name, table = name or source.name, open_source(source).in_memory()[1]
-        source = table
+        table = open_source(source)  # once, to read the log and its labels
+        name, source = name or catalog.name_of(source), table
+    elif isinstance(source, Query) and not (labels is None and events is None):
+        table = open_source(source).in_memory()[1]  # once: a table of a database may change meanwhile
+        name, source = name or source.name, table
     dataset = _load(source, _Splitting(columns, split, ratios, rule, seed, read_for_labels, session_gap), name)
     dataset = labelling.labelled(dataset, source, table, labels, events, columns)
     return dataset if items is None else titles.with_items(dataset, items, columns)
