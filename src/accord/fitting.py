@@ -52,15 +52,15 @@ def fit(
 ) -> Recommender:
     """Train, evaluate and (with `out`) save a recommender.
 
-    `data`: a `Dataset`, or anything that `accord.load` takes. With neither `model` nor `method`, the best that is found
-    for the data (`auto`); a learned model is trained with DeCA, and DeCA trains GMF, where one of them is not given.
+    `data`: a `Dataset`, or anything that `accord.load` takes. If neither `model` nor `method` is given,
+    `auto` searches for the best; if one is, a learned model is trained with DeCA, and a method trains GMF.
     `seeds`: how many, from 2019 on, or which.
     `options`: `{"method.c1": 100, "model.dim": 64, "train.l2": 0.1, "protocol.ties": "index"}`.
-    `refit`: whether to fit it again on train, validation and test together once it is evaluated, to recommend from
-    everything; None: where that takes no training loop, and under the corrected protocol.
+    `refit`: whether to fit it again on train, validation and test together after the evaluation, to recommend from
+    everything; None: if that needs no training loop, under the corrected protocol.
     `columns`: which columns of the data are what; `labels`: which interactions are real, as `accord.load` takes it.
-    `budget`: seconds for what `auto` tries, on two ordinary cores. `callbacks`: who is told how it goes.
-    Runs that diverge are left out, with a warning; where none is left, that is an error.
+    `budget`: seconds that the search of `auto` may take on two ordinary cores. `callbacks`: what follows the training.
+    Runs that diverge are left out with a warning; if none is left, that is an error.
 
     >>> rec = accord.fit(accord.load("demo"), "ease")
     >>> rec.recommend(["u0001"], k=3).num_rows

@@ -112,7 +112,7 @@ def similar(
     printed: o.Printed,
     opening: o.Asking,
 ) -> None:
-    """Find the items that are most similar to others, as the model has it."""
+    """Find the items that are most similar to others, by the model."""
     printed.format()
     chosen = choice.arguments()
     recommender = opening.open(run)
@@ -128,7 +128,7 @@ def score(
     printed: o.Printed,
     opening: o.Asking,
 ) -> None:
-    """Score pairs of a user and an item: each --user with each --item, or those of a file. Empty if one is unknown."""
+    """Score pairs of a user and an item: each --user with each --item, or those of a file. Empty if an id is unknown."""
     printed.format()
     users, items = _pairs(user, item, pairs)
     recommender = opening.open(run)

@@ -35,7 +35,7 @@ def audit(
     resume: Annotated[bool, Option("--resume", help="continue where an interrupted audit stopped")] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="replace a finished audit in --out")] = False,
 ) -> None:
-    """Say how healthy a log is, which interactions are probably noise, and whether denoising helps."""
+    """Report how healthy a log is, which interactions are probably noise, and whether denoising helps."""
     least = 0.5 if drop_below is None else drop_below
     if write_clean is not None:
         from accord.auditing.audit import check_target
@@ -145,7 +145,7 @@ def judge(
 
 
 def weights(data: o.DataArgument, *, printed: o.Printed, labelling: o.Labelling, log: o.Log) -> None:
-    """The probability that each interaction is real, and its weight in training: user, item, p_real, weight."""
+    """Estimate how likely each interaction is real, and its weight in training: user, item, p_real, weight."""
     from accord.cli.display import say_notes
     from accord.posteriors.estimate import posterior
 

@@ -22,7 +22,7 @@ data_app = typer.Typer(help="List, download, check and prepare datasets.", no_ar
 
 @data_app.command("list")
 def data_list() -> None:
-    """Named datasets, and where they are on this machine."""
+    """List named datasets, and where they are on this machine."""
     from accord.cli.display import print_table
     from accord.data import catalog
 
@@ -34,7 +34,7 @@ def data_list() -> None:
 
 @data_app.command("get")
 def data_get(name: Annotated[str, Argument(help="a named dataset")]) -> None:
-    """Download a named dataset, if it is not here yet."""
+    """Download a named dataset if it is not here yet."""
     from accord.data import catalog
 
     typer.echo(catalog.get(name) or "built in")
@@ -50,7 +50,7 @@ def data_check(
     splitting: o.Splitting,
     printed_as_json: Annotated[bool, Option("--json", help="print as JSON")] = False,
 ) -> None:
-    """What was read of a log, and its health: duplicates, shared pairs, bots, odd columns and times."""
+    """Show how a log was read, and its health: duplicates, shared pairs, bots, odd columns and times."""
     from accord.auditing.health import as_json, described, health
     from accord.auditing.interaction_log import open_log
     from accord.data import labels

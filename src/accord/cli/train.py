@@ -187,7 +187,7 @@ def update(
     log: o.WeightedLog,
     opening: o.Opening,
 ) -> None:
-    """Give a run new interactions without a search: solved models and the members of a consensus are fitted again on
+    """Add new interactions to a run without a search: solved models and the members of a consensus are fitted again on
     everything, CDAE, LightGCN and SASRec take longer histories."""
     if (out is None) != in_place:
         raise InputError("give --out DIR for the updated run, or --in-place.")
@@ -236,7 +236,7 @@ def report(
 
 
 def models() -> None:
-    """The models and their options."""
+    """List the models and their options."""
     from accord.cli.display import describe_kinds
     from accord.config import with_declared
     from accord.models import MODELS
@@ -245,7 +245,7 @@ def models() -> None:
 
 
 def methods() -> None:
-    """The methods and their options."""
+    """List the methods and their options."""
     from accord.cli.display import describe_kinds, describe_options
     from accord.config import with_declared
     from accord.methods import METHODS

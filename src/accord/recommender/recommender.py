@@ -297,8 +297,8 @@ class Recommender(Answers):
         `new`: a file, frame or `Interactions`; `columns`: which of its columns are what. `items`: titles of new items.
         A solved model or a consensus is fitted again on the whole log and the new interactions: what a fit on all of
         them gives. CDAE, LightGCN and SASRec take longer histories, also of new users, but no new items. Other learned
-        models need a training. `without_learned`: a consensus goes on without the votes of its learned members, which
-        take longest. What `metrics` has of accuracy is of before.
+        models need a training. `without_learned`: a consensus drops the votes of its learned members, which
+        take longest. The accuracy in `metrics` is from before.
         """
         run = self.chosen_spec
         if without_learned and run.members:

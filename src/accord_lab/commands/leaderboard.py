@@ -80,7 +80,7 @@ def leaderboard(
     *,
     making: Making,
 ) -> None:
-    """Every model with every method, equally tuned, tested against Normal and the best row without denoising."""
+    """Compare every model with every method, equally tuned, against Normal and the best row without denoising."""
     from accord_lab.leaderboards import leaderboard as page
 
     usual = ("ml-100k", "modcloth", "adressa")
@@ -101,7 +101,7 @@ def injected(
     *,
     making: Making,
 ) -> None:
-    """Inject noise into training data: how well it is detected, and what it costs the ranking."""
+    """Inject noise into training data, and measure how well it is detected and what it costs the ranking."""
     from accord_lab.leaderboards import injected, softmax
 
     def choice() -> dict[str, Any]:
@@ -124,7 +124,7 @@ def partners(
     *,
     making: Making,
 ) -> None:
-    """DeCA(p) with frozen partners of other families: whether agreement of different models tells noise."""
+    """Train DeCA(p) with frozen partners of other families: does agreement of different models reveal noise?"""
     from accord_lab.leaderboards import partners as page
 
     usual = ("demo", "ml-100k", "modcloth")

@@ -84,7 +84,7 @@ def bars(
     out: Annotated[Path, Option(help="folder of the page and raw results")] = Path("runs/bars"),
     render_only: RenderOnly = False,
 ) -> None:
-    """BARS' fixed splits: recall@20 and NDCG@20 of auto beside the published rows."""
+    """Test auto on the fixed splits of BARS, next to the published rows: recall@20 and NDCG@20."""
     from accord.cli.display import say, training_progress
     from accord_lab import bars as page
 
@@ -101,7 +101,7 @@ def exposure(
     out: Annotated[Path, Option(help="folder of the page and raw results")] = Path("runs/exposure"),
     render_only: RenderOnly = False,
 ) -> None:
-    """A log that users chose and a little random exposure: AUC and NDCG@5 on the rest, beside debiasing methods."""
+    """Compare ways to use a little random exposure beside a log that users chose: AUC and NDCG@5 on the rest."""
     from accord.cli.display import say
     from accord_lab.labels import exposure as page
 

@@ -21,7 +21,7 @@ def verify(
     device: Device = "auto",
     allow_imports: AllowImports = False,
 ) -> None:
-    """Make every page and sentence anew from its raw results, and train one cell of each table; 1 if any differs."""
+    """Rebuild every page from its raw results, and retrain one cell of each table; exit code 1 if any differs."""
     from accord.cli.display import say
     from accord.data import catalog
     from accord.data.load import load_named
