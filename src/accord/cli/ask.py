@@ -128,7 +128,7 @@ def score(
     printed: o.Printed,
     opening: o.Asking,
 ) -> None:
-    """Score pairs of a user and an item: each --user with each --item, or those of a file. Empty if an id is unknown."""
+    """Score pairs of a user and an item: each --user with each --item, or those of a file; empty for unknown ids."""
     printed.format()
     users, items = _pairs(user, item, pairs)
     recommender = opening.open(run)

@@ -36,7 +36,7 @@ def reproduce(
     out: Annotated[Path, Option(help="folder of the pages and raw results")] = Path("runs/reproduction"),
     render_only: Annotated[bool, Option("--render-only", help="only write the pages again, from the results")] = False,
 ) -> None:
-    """Reproduce the paper's tables and figures from real data, its values next to ours. Continues where it was interrupted.
+    """Reproduce the paper's tables and figures, its values next to ours. Continues where it was interrupted.
 
     The overall comparison under the corrected protocol is the leaderboard: all models and methods, equally tuned.
     """
