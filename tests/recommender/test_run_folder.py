@@ -142,7 +142,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_folder_without_a_run_is_told_from_one_that_was_interrupted(tmp_path):
     refused(tmp_path, f"{tmp_path} is not a run folder: it has no config.json; give a folder that a training wrote.")
     (tmp_path / "checkpoint-main").mkdir()
-    refused(tmp_path, f"{tmp_path} holds an interrupted training; repeat its command with resume=True.")
+    refused(tmp_path, f"{tmp_path} holds an interrupted training; run its command again with resume=True.")
 
 
 @pytest.mark.parametrize(

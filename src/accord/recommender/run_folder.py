@@ -137,7 +137,7 @@ def require_finished(folder: Path) -> None:
         raise InputError(f"{folder} is not a run folder: {why}; give a folder that a training wrote.")
     there = [name for name in (*FILES, MODEL, MANIFEST) if (folder / name).exists()]
     if "config.json" not in there and any(folder.glob("checkpoint-*")):
-        why = f"{folder} holds an interrupted training; repeat its command with "
+        why = f"{folder} holds an interrupted training; run its command again with "
         raise InputError(why, Argument("resume", True), ".")
     if not there:
         raise InputError(f"{folder} is not a run folder: it has no config.json; give a folder that a training wrote.")
