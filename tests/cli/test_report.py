@@ -38,7 +38,7 @@ def test_the_report_of_an_updated_run_says_what_is_of_before(folders, tmp_path, 
     assert code == 0, err
     text = (tmp_path / "run/report.html").read_text()
     assert "updated 2 times, with 6 interactions: all metrics on this page are from before" in text
-    assert f"of a model that learned {len(some):,}." in text
+    assert f"of a model trained on {len(some):,}." in text
     assert f"{made.metrics['mean']['ndcg@20']:.4f}" in text
     assert "Items that consensus recommends most" in text
     assert "against popularity" not in text
