@@ -43,7 +43,7 @@ def test_the_report_of_an_updated_run_says_what_is_of_before(folders, tmp_path, 
     assert "Items that consensus recommends most" in text
     assert "against popularity" not in text
     code, _, err = run(monkeypatch, capsys, "report", str(tmp_path / "run"), str(folders[0]))
-    assert (code, "has no test any more to compare runs on; give it alone" in err) == (2, True)
+    assert (code, "an updated run has no test to compare runs on; give it alone" in err) == (2, True)
 
 
 @pytest.mark.parametrize("given", ["twice", "folder"])
