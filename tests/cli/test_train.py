@@ -72,6 +72,7 @@ def test_train_evaluate_recommend(clicks, monkeypatch, capsys):
     assert code == 0, err
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["recall@20", "ndcg@20"]
     assert "have users or items that are not in the run" in err
+    assert "evaluated on the interactions given, of 10 users, not on the test of the run" in err
 
     code, out, _ = run(monkeypatch, capsys, "evaluate", str(folder), "--k", "20", "--per-user", "users.parquet")
     assert code == 0

@@ -347,3 +347,5 @@ def test_labels_of_several_sources_and_of_real_ones_alone():
     only_real = accord.load(log(event=["view", "buy"] * 100), events="view=?,buy=1")
     assert any("none says noise" in note for note in only_real.notes)
     assert not any("none says noise" in note for note in data.notes)
+    noise = accord.load(table, labels="rating>=9").notes
+    assert any(note.startswith("labels 'rating>=9': none says real, so that nothing can be learned") for note in noise)

@@ -133,6 +133,10 @@ def test_difficult_pandas_columns() -> None:
         {"user": pd.Categorical(["a", "b"]), "item": [1, "x"], "time": pd.to_datetime([10**9, 2 * 10**9])}
     )
     assert rows(read_table(frame)[0]) == [("a", "1", 1), ("b", "x", 2)]
+    filtered = pd.DataFrame({"user": ["a", "b", "c"], "item": ["x", "y", "z"]})[1:][::-1]
+    found, notes = read_table(filtered)
+    assert rows(found) == [("c", "z"), ("b", "y")]
+    assert "not used" not in notes[0]
     floats = pd.DataFrame({"user": [1.0, 2.0], "item": [1.5, 2.0]})
     assert rows(read_table(floats)[0]) == [(1, "1.5"), (2, "2")]
     with pytest.raises(InputError, match=r"1 row has no user id in column 'user' \(first: row 2\)"):

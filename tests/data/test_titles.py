@@ -101,6 +101,8 @@ def test_attributes_need_no_titles(clicks, tmp_path):
     assert lists.column_names == ["user", "rank", "item", "score", "source"]
     assert len(lists)
     assert all(item % 2 for item in lists["item"].to_pylist())
+    with pytest.warns(UserWarning, match=r"^where 'genre=opera': no item is left to recommend\.$"):
+        assert not len(rec.recommend([0], where="genre=opera"))
 
 
 def test_titles_go_with_the_run(clicks, tmp_path):

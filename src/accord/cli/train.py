@@ -163,6 +163,7 @@ def evaluate(
             name: value for name, value in metrics.items() if name not in ("before_validation", "by_user", "refit")
         }
         metrics["runs"] = metrics["runs"][: evaluation.runs]
+        say(f"evaluated on the interactions given, of {len(evaluation.users):,} users, not on the test of the run")
     metrics_table(metrics, all_metrics, ks)
     if new_items:
         new_items_table(evaluate_new_items(recommender))
@@ -170,7 +171,6 @@ def evaluate(
         say_beyond(recommender)
     if per_user:
         o.put_table(recommender.per_user(evaluation), per_user, "parquet")
-        say(f"metrics of {len(evaluation.users)} users: {per_user}")
 
 
 def update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import re
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -149,14 +150,16 @@ def frame(source: Any) -> pa.Table:
         )
     refuse_repeated(label, [str(name) for name in getattr(source, "columns", ())])
     try:
-        return pa.table(source)
+        table = pa.table(source)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # a pandas column of mixed types: as text it can be read
         try:
             mixed = source.select_dtypes(include="object").columns
-            return pa.table(source.astype(dict.fromkeys(mixed, "string")))
+            table = pa.table(source.astype(dict.fromkeys(mixed, "string")))
         except Exception as error:
             raise unreadable(label, error) from None
+    # row numbers of a pandas frame that was filtered are no column
+    return table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
 
 
 def unreadable(label: str, error: Exception) -> InputError:

@@ -73,15 +73,13 @@ class Relevant:
         known = (users >= 0) & (items >= 0)
         new = known.copy()
         new[known] = ~seen.contains(users[known], items[known])
-        left_out = (
-            f"{(~known).sum():,} have users or items that are not in the run, {(known & ~new).sum():,} were already"
-        )
+        unknown, old = (~known).sum(), (known & ~new).sum()
+        said = [f"{unknown:,} have users or items that are not in the run"] if unknown else []
+        left_out = " and ".join([*said, f"{old:,} were already seen"] if old else said)
         if not new.any():
-            raise InputError(
-                f"there is nothing to evaluate on: of {len(new):,} interactions {left_out} seen; give others."
-            )
+            raise InputError(f"there is nothing to evaluate on: of {len(new):,} interactions {left_out}; give others.")
         if not new.all():
-            warnings.warn(f"evaluated on {new.sum():,} of {len(new):,} interactions: {left_out} seen.", stacklevel=3)
+            warnings.warn(f"evaluated on {new.sum():,} of {len(new):,} interactions: {left_out}.", stacklevel=3)
         return cls.of_pairs(Csr.of(users[new], items[new], seen.num_users, seen.num_items), seen)
 
     @classmethod

@@ -128,7 +128,8 @@ class Answers:
         allowed = None if allow is None else self._item_rows("allow", allow)
         barred = self.choices.barred(self._item_rows("exclude", exclude), allowed, where)
         if barred is not None and barred.all():
-            given = [name for name, one in (("exclude", exclude), ("allow", allow), ("where", where)) if one]
+            given = [name for name, one in (("exclude", exclude), ("allow", allow)) if one]
+            given += [f"where {shown(one)}" for one in ([where] if isinstance(where, str) else where)]
             warnings.warn(f"{' and '.join(given) or 'allow'}: no item is left to recommend.", stacklevel=3)
         return None if barred is None else barred.to(self.lists.ranker.device)
 
