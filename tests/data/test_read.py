@@ -100,6 +100,18 @@ def test_split_folder_with_noisy_parts(tmp_path: Path) -> None:
     assert len(dataset.test_noisy) == 2
 
 
+def test_a_split_folder_without_validation_has_one_cut_from_its_training(tmp_path: Path) -> None:
+    pairs = [(user, item) for user in range(9) for item in range(4)]
+    folder = split_folder(tmp_path, train_rating="".join(f"{u}\t{i}\t1\n" for u, i in pairs), valid_rating="")
+    dataset = load(folder)
+    assert len(dataset.valid) == 4
+    assert sorted((*rows(dataset.train), *rows(dataset.valid))) == [(u, i, 1.0) for u, i in pairs]
+    assert any("has no toy.valid.rating: 4 of 36 training interactions are the validation" in n for n in dataset.notes)
+    assert rows(load(folder).valid) == rows(dataset.valid)
+    noisy = load(split_folder(tmp_path, valid_rating="", valid_noisy="0\t1\n"))
+    assert (rows(noisy.valid), noisy.valid_clean) == ([(0, 1)], None)
+
+
 def test_split_folder_with_ids_that_are_no_rows(tmp_path: Path) -> None:
     dataset = load(split_folder(tmp_path, train_rating="ann\t0\t5\n0\t1\t5\n1\t1\t5\n"))
     assert dataset.users.ids.to_pylist() == ["0", "1", "ann"]
@@ -110,7 +122,6 @@ def test_split_folder_with_ids_that_are_no_rows(tmp_path: Path) -> None:
     ("parts", "message"),
     [
         ({"train_rating": ""}, r"has no toy\.train\.rating; add that file"),
-        ({"valid_rating": ""}, r"has no toy\.valid\.rating; add that file"),
         ({"test_negative": "1\t9\t5\n"}, "no item of the test occurs in training"),
         ({"train_rating": "1\n"}, "must have two or three tab-separated columns"),
         ({"train_rating": "1\t2\t3\n1\t2\n"}, "cannot be read"),

@@ -20,7 +20,8 @@ from accord.data.sources import TEXT_SUFFIXES, WELL_KNOWN, Opened, open_source
 from accord.data.text import Delimited
 from accord.errors import ColumnArgument, InputError, Note
 
-NEEDED_PARTS = ("train.rating", "valid.rating", "test.negative")
+VALIDATION = "valid.rating"
+NEEDED_PARTS = ("train.rating", VALIDATION, "test.negative")
 PARTS = (*NEEDED_PARTS, "valid.noisy", "test.noisy")
 CHOOSE_OTHERS = Note(" Choose others with ", ColumnArgument("user"), " and the like.")
 
@@ -92,14 +93,15 @@ def holds_table(folder: Path) -> bool:
 
 def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
     """The paper's layout: NAME.train.rating, NAME.valid.rating, NAME.test.negative (the clean test) and, optional,
-    NAME.valid.noisy and NAME.test.noisy; tab-separated user, item and perhaps value, the ids being row numbers."""
+    NAME.valid.noisy and NAME.test.noisy; tab-separated user, item and perhaps value, the ids being row numbers.
+    Without a validation, one is cut from training."""
     folder = Path(folder).expanduser()
     stems = {file.name.removesuffix(f".{part}") for part in PARTS for file in folder.glob(f"*.{part}")}
     if len(stems) != 1:
         held = "several datasets" if stems else "no NAME.train.rating"
         raise InputError(f"folder {folder} holds {held}; a split folder has the files of one dataset.")
     stem = stems.pop()
-    if missing := missing_parts(folder):
+    if missing := [part for part in missing_parts(folder) if part != VALIDATION]:
         raise InputError(
             f"folder {folder} has no {stem}.{missing[0]}; add that file (user, item and perhaps value, tab-separated),"
             f" or run `accord data get {stem}` if it is a named dataset."
@@ -107,19 +109,25 @@ def read_split_folder(folder: Path | str, name: str | None = None) -> Dataset:
     parts = {part: read_part(folder / f"{stem}.{part}") for part in PARTS if (folder / f"{stem}.{part}").is_file()}
 
     notes = []
-    for part in ("train.rating", "valid.rating", "valid.noisy"):
+    for part in ("train.rating", VALIDATION, "valid.noisy"):
         if part in parts and (repeated := len(parts[part]) - len(merged := parts[part].merged())):
             parts[part] = merged
             notes.append(f"{stem}.{part}: {repeated} rows repeat a (user, item) pair and were merged.")
     if repeated := len(parts["test.negative"]) - len(parts["test.negative"].merged()):
         notes.append(f"{stem}.test.negative: {repeated} rows repeat a (user, item) pair; the protocol counts them.")
     noisy = parts.get("valid.noisy")
+    if noisy is None and VALIDATION not in parts:
+        whole = parts["train.rating"].merged(ordered=True)
+        held_out = splitting.assigned(whole, "random", (8 / 9, 1 / 9, 0), seed=0) == splitting.VALID
+        parts |= {"train.rating": whole.filter(~held_out), VALIDATION: whole.filter(held_out)}
+        drawn = f"{held_out.sum():,} of {len(whole):,} training interactions are the validation, drawn at random"
+        notes.append(f"folder {folder} has no {stem}.{VALIDATION}: {drawn}.")
     dataset = Dataset.of(
         name or stem,
         train=parts["train.rating"],
-        valid=parts["valid.rating"] if noisy is None else noisy,
+        valid=parts[VALIDATION] if noisy is None else noisy,
         test=parts["test.negative"],
-        valid_clean=None if noisy is None else parts["valid.rating"],
+        valid_clean=None if noisy is None else parts.get(VALIDATION),
         test_noisy=parts.get("test.noisy"),
     )
     notes += splitting.cold_notes(dataset)
