@@ -12,7 +12,7 @@ from rich.progress import Task, TaskID
 
 from accord.cli import display
 from accord.cli.display import metrics_table, print_table, say, table_as_text, training_progress, write_table
-from accord.training.trainer import Progress
+from accord.training.trainer import OF_BUDGET, Progress
 
 TABLE = pa.table({"user": ["a", "[bold]b"], "score": [0.5, None]})
 
@@ -78,7 +78,7 @@ def test_progress_is_silent_where_nobody_looks(capsys):
 
 
 def test_a_search_says_once_what_it_tries_on_a_terminal_too(capsys, monkeypatch):
-    progress = Progress("ease 1/2", 0, 2, 0, float("nan"), 0.0, None, "tried", "auto tries ease")
+    progress = Progress("ease 1/2", 0, 2, 0, float("nan"), 0.0, None, OF_BUDGET, "auto tries ease")
     for colour in ("", "1"):  # as on a terminal
         monkeypatch.setenv("FORCE_COLOR", colour)
         with training_progress() as watch:
@@ -99,14 +99,18 @@ def test_a_log_file_gets_a_line_now_and_then_with_the_time_left(capsys, clock):
     with training_progress() as watch:
         for seconds, done in ((0, 0), (20, 1), (40, 2), (80, 3), (81, 4)):
             clock[0] = seconds
-            watch(Progress(f"ease {done}, best so far 0.4831", done, 4, unit="tried"))
+            watch(Progress(f"ease {done}, best so far 0.4831", 25 * done, 100, unit=OF_BUDGET))
             watch(Progress("1/1", 1, 9))
         clock[0] = 120
         watch(Progress("1/1", 4, 9, 100, 0.5, 80.0))
+        clock[0] = 160
+        watch(Progress("learning from the labels", 0, 100, unit=""))
+    below = "training 1/1: 4/9 epochs · loss 0.5000 · 80 steps/s, 0:01:05 left"
     assert capsys.readouterr().err.splitlines() == [
-        "ease 2, best so far 0.4831: 2/4 tried, 0:00:40 left",
-        "ease 3, best so far 0.4831: 3/4 tried, 0:00:27 left",
-        "ease 4, best so far 0.4831: 4/4 tried; training 1/1: 4/9 epochs · loss 0.5000 · 80 steps/s, 0:01:05 left",
+        "ease 2, best so far 0.4831: 50% of the budget, 0:00:40 left",
+        "ease 3, best so far 0.4831: 75% of the budget, 0:00:27 left",
+        f"ease 4, best so far 0.4831: 100% of the budget; {below}",
+        "learning from the labels",
     ]
 
 
@@ -115,7 +119,7 @@ def test_a_search_of_many_settings_stays_within_a_small_terminal(capsys, monkeyp
     monkeypatch.setenv("COLUMNS", "80")
     with training_progress() as watch:
         for number in range(30):
-            watch(Progress(f"gmf {number}, best so far 0.4831", number, 30, unit="tried"))
+            watch(Progress(f"gmf {number}, best so far 0.4831", number, 30, unit=OF_BUDGET))
             watch(Progress(f"1/{number}", 1, 9, 100, 0.5, 80.0))
         for number in range(30):  # of many processes
             watch(Progress(f"job {number}", 1, 9))

@@ -19,6 +19,7 @@ from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training import stack
 from accord.training.callbacks import Callback
+from accord.training.trainer import OF_BUDGET
 from helpers import CPU, assert_same_weights, plan_small, small_data, walk
 
 
@@ -90,9 +91,9 @@ def test_the_same_search_gives_the_same_result_and_says_what_it_does(made):
     seen, record = watching.seen, made.metrics["search"]["tried"]
     assert seen[0].plan.startswith("auto tries popularity, ease")
     assert not any(one.plan for one in seen[1:]), "what it will do is said once, before anything is done"
-    first = [one for one in seen if one.unit == "tried" and one.epoch < one.epochs]
-    assert [one.epoch for one in first] == list(range(first[0].epochs)), "of those that were planned"
-    for number, one in enumerate(first[1:], 1):
+    told = [one for one in seen if one.unit == OF_BUDGET]
+    assert len(told) == len(record)
+    for number, one in enumerate(told[1:], 1):
         best = max(tried["valid_ndcg@20"] for tried in record[:number])
         assert one.stage.endswith(f", best so far {best:.4f}")
     assert again.run.config == made.run.config
@@ -164,6 +165,9 @@ def test_it_says_what_it_tries_and_the_best_so_far(monkeypatch):
     found = fit(small_data(), options={"model.budget": 1}, device="cpu", refit=False, callbacks=[watching])
     reached = found.metrics["search"]["tried"][0]["valid_ndcg@20"]
     assert [one.stage for one in watching.seen[:2]] == ["popularity 1/1", f"ease 1/6, best so far {reached:.4f}"]
+    spent = [one.epoch for one in watching.seen if one.unit == OF_BUDGET]
+    assert spent == sorted(spent), "of all of the search, what is tried after the plan too"
+    assert spent[0] < spent[6] < spent[-1] <= 99
 
 
 def test_the_clock_ends_only_what_runs_far_over(monkeypatch):

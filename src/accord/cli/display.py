@@ -202,11 +202,12 @@ def step_progress() -> Iterator[Callable[..., None]]:
             if total is not None and before < done < total:
                 ends = now + (now - began) * (total - done) / (done - before)
             counted = " ".join([f"{done:,}" if total is None else f"{done:,}/{total:,}", what]).rstrip()
+            counted = (what and f"{done}{what}") if searches else counted
             if row not in tasks and len(tasks) < MOST_ROWS:
                 tasks[row] = bar.add_task(step, done="", ends=None)
             if row in tasks:
                 bar.update(tasks[row], description=step, completed=done, total=total, done=counted, ends=ends)
-            lines[row] = f"{step}: {counted}" + ("" if ends is None else f", {_time_left(ends)}")
+            lines[row] = f"{step}: {counted}".rstrip(": ") + ("" if ends is None else f", {_time_left(ends)}")
             if not screen.is_terminal and now - said >= LINES_APART:
                 said = now
                 say("; ".join(lines.values()))
@@ -217,12 +218,14 @@ def step_progress() -> Iterator[Callable[..., None]]:
 @contextmanager
 def training_progress() -> Iterator[Callable[[Progress], None]]:
     """`step_progress` of trainings, with loss, speed and validation metric, and of a search, with its plan first."""
+    from accord.training.trainer import OF_BUDGET
+
     with step_progress() as show:
 
         def watch(progress: Progress) -> None:
             if progress.plan is not None:
                 say(progress.plan)
-            if progress.unit == "tried":
+            if progress.unit in (OF_BUDGET, ""):
                 show(progress.stage, progress.epoch, progress.epochs, progress.unit, SEARCH)
                 return
             status = progress.unit

@@ -30,7 +30,7 @@ from accord.models.base import Model
 from accord.models.consensus import Member, as_run
 from accord.training import checkpoints, stack
 from accord.training.run import RunSpec
-from accord.training.trainer import Diverged, Progress, Watch
+from accord.training.trainer import OF_BUDGET, Diverged, Progress, Watch
 
 Trial = tuple[Method, int | None]  # a trained member, and the epochs that were best where the validation stopped it
 
@@ -295,7 +295,7 @@ class MemberTraining:
         ranker = replace(self.ranker(method.target), score_all=partial(as_run, method), scores_are_logits=False)
         return float(evaluate(ranker, self.relevant, [20]).per_user["ndcg@20"].mean())
 
-    def report(self, what: str, done: int, total: int, plan: str | None = None) -> None:
+    def report(self, what: str, percent: int | None, plan: str | None = None) -> None:
         """Tell whoever watches what is tried now; at the beginning, what all of the search will be."""
         if self.watch is not None:
-            self.watch(Progress(what, done, total, 0, float("nan"), 0.0, None, "tried", plan))
+            self.watch(Progress(what, percent or 0, 100, unit="" if percent is None else OF_BUDGET, plan=plan))

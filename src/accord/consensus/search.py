@@ -142,12 +142,11 @@ class _Search:
         return max((one.ndcg or 0 for one in self.candidates[family.name]), default=0.0)
 
     def _report(self, what: str) -> None:
-        """What is tried now, and the best so far."""
+        """What is tried now, the best so far, and how much of the budget is spent."""
         leader = max(map(self._lead, self.plan.families))
         best = f", best so far {leader:.4f}" if leader else ""
-        total = sum(map(len, self.plan.trials()))
-        done = min(len(self.tried), total)
-        self.training.report(what + best, done, total, self._sentence)
+        spent = self.done / max(self.budget, self.plan.seconds)
+        self.training.report(what + best, min(99, round(100 * spent)), self._sentence)
         self._sentence = None
 
 

@@ -93,7 +93,7 @@ def _train_consensus(training: MemberTraining) -> Trained:
     labelled = any("label" in part.names for part in (data.train, data.valid)) or data.outside is not None
     if labelled if searches else any(member.taught for member in run.members):
         began = time.perf_counter()
-        training.report("learning from the labels", 0, 1)
+        training.report("learning from the labels", 0 if searches else None)
         learned = learn_labels(training)
         seconds["labels"] = time.perf_counter() - began
     if searches:

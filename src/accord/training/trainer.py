@@ -51,6 +51,9 @@ class Diverged(InputError):
     rest: Any = None
 
 
+OF_BUDGET = "% of the budget"  # the unit of a search
+
+
 @dataclass
 class Progress:
     """What the loop tells whoever watches, after each epoch and check.
