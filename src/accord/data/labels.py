@@ -87,11 +87,11 @@ def with_labels(
         follows = (
             "Real ones are compared with interactions without a label; how many of those are real remains unknown."
         )
-        if parts and not parts["train"].table["label"].null_count:
+        if "train" in parts and not parts["train"].table["label"].null_count:
             follows = "Every interaction has one, so nothing can be learned from them."
         notes.append(f"{what}: none says noise. {follows}")
-    if (label < 0.5).all() and not _is_beside(labels):
-        notes.append(f"{what}: none says real, so that nothing can be learned from them; check what they say.")
+    if (label < 0.5).all() and not _is_separate(labels):
+        notes.append(f"{what}: none says real, so nothing can be learned from them; check what they say.")
     if conflicts:
         notes.append(f"{conflicts:,} pairs have contradicting labels; the mean is used.")
     return _clean_test(replace(dataset, **parts, notes=(*dataset.notes, *notes)))
