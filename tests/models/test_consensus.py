@@ -108,7 +108,7 @@ def test_votes_of_no_users_are_none(made):
         ([{"model": "auto"}], r"^a member of a consensus is one model, and 'auto' is several"),
         ([{"model": "eese"}], r"^unknown model 'eese'; did you mean 'ease'\?"),
         ([{"model": "ease", "options": {"model.l3": 1}}], r"^unknown option of member ease 'l3'"),
-        ([{"model": "ease", "options": {"protocol.ties": "index"}}], r"has their protocol, not its own"),
+        ([{"model": "ease", "options": {"protocol.ties": "index"}}], r"follows the protocol of its run"),
         ([{"model": "ease", "seeds": 0}], r"^option members.0.seeds of model consensus is 0"),
         ([{"model": "ease", "weight": -1}], r"^option members.0.weight of model consensus is -1"),
     ],
