@@ -64,7 +64,7 @@ def test_the_error_of_a_judge_is_found_and_its_labels_are_priced(log, tmp_path, 
     assert not [item for _, item in labels if item.endswith("7")], "of which it knows nothing"
     for said in set(labels.values()):  # what is written is the chance to be real, about
         assert abs(np.mean([truth[pair] for pair, label in labels.items() if label == said]) - said) < 0.12
-    price = re.fullmatch(r"one human label is worth (.*) of its \((.*) to (.*)\)\.", result.notes[-1])
+    price = re.fullmatch(r"one human label is worth (.*) of its labels \((.*) to (.*)\)\.", result.notes[-1])
     low, high = float(price[2]), float(price[3])
     assert low <= float(price[1]) <= high
     assert low - 0.11 <= 1 / _worth(right, right, float(np.nanmean(train.columns["label"]))) <= high
@@ -125,7 +125,7 @@ def test_a_judge_is_asked_what_labels_leave_open(log, tmp_path):
         ("    print('maybe')\n", "answers 'maybe' in line 1, and a label is a number from 0"),
         ("    print(7)\n", "answers '7' in line 1"),
         ("    time.sleep(9)\n", "gave no answers to 100 pairs within 2 seconds"),
-        ("    print()\n", "knows none of the pairs"),
+        ("    print()\n", "answered none of the pairs"),
     ],
 )
 def test_a_bad_judge_is_one_sentence(log, tmp_path, body, message):
@@ -135,7 +135,7 @@ def test_a_bad_judge_is_one_sentence(log, tmp_path, body, message):
 
 def test_a_judge_that_guesses_or_is_none(log, tmp_path):
     data, _ = log
-    with pytest.raises(InputError, match="not surely better than chance"):
+    with pytest.raises(InputError, match="may be no better than chance"):
         judge(data, program(tmp_path / "guess.py", "    print(random.randint(0, 1))\n"), 400, 60)
     for command, message in (
         ("no-such-program", "cannot be started"),
