@@ -144,5 +144,5 @@ def test_a_judge_that_guesses_or_is_none(log, tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             judge(data, command, 10, 60)
-    with pytest.raises(InputError, match="ask for one at least"):
+    with pytest.raises(InputError, match="judgements=0: give at least 1"):
         judge(data, "true", 0, 60)
