@@ -46,7 +46,7 @@ def demo_output() -> str:
 
 def test_examples(tmp_path: Path) -> None:
     found = examples()
-    assert len(found) >= 5
+    assert len(found) >= 4
     for language, code, shown in found:
         printed = run(language, code, tmp_path)
         if shown:
