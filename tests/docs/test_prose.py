@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
 from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
@@ -94,3 +96,22 @@ def test_what_order_is_worth_is_that_of_the_raw_results() -> None:
         figures = " | ".join(f"{one[name]:.4f}" for name in ("ndcg@10", "recall@10", "ndcg@20"))
         row = f"| {one['log']} | {one['device']} | {one['budget']} | {figures} | {without} |"
         assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
+
+
+def test_what_attributes_are_worth_is_that_of_the_raw_results() -> None:
+    text, raw = (DOCS / "lab.md").read_text(encoding="utf-8"), DOCS.parent / "benchmarks" / "items.jsonl"
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for line in map(json.loads, raw.read_text(encoding="utf-8").splitlines()):
+        groups.setdefault((line["log"], line["model"]), []).append(line)
+    for (log, model), draws in groups.items():
+        assert [line["draw"] for line in draws] == list(range(5))
+        recall = {rule: [line["recall@20"][rule] for line in draws] for rule in draws[0]["recall@20"]}
+        ours, *rules = recall
+        cells = [f"{fmean(recall[ours]):.4f} ± {stdev(recall[ours]):.4f}"]
+        for number, rule in enumerate(rules):
+            cells.append(f"{fmean(recall[rule]):.4f} ± {stdev(recall[rule]):.4f}")
+            sure = [line for line in draws if line["p"][number] < 0.05]
+            higher = sum(line["recall@20"][ours] > line["recall@20"][rule] for line in sure)
+            cells.append(f"{higher}, {len(sure) - higher}")
+        cells.append(", ".join(f"{fmean(line['others'][name] for line in draws):.4f}" for name in draws[0]["others"]))
+        assert f"| {log} | `{model}` | {' | '.join(cells)} |" in text

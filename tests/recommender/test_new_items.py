@@ -10,7 +10,8 @@ import torch
 
 import accord
 from accord.errors import InputError
-from accord.recommender.new_items import PENALTY, Extension
+from accord.recommender import new_items
+from accord.recommender.new_items import NEAR, PENALTY, Extension, nearest
 from logs import about, log_of_kinds
 
 KNOWN, FRESH = about(*range(100)), about(200, 201, 202, 203)
@@ -42,17 +43,43 @@ def test_a_new_item_goes_to_those_who_like_its_kind(run, new):
     assert scored["score"].to_numpy() == pytest.approx(lists["score"].to_numpy(), abs=1e-6)
 
 
-def test_scores_are_a_ridge_regression_for_each_user():
+def test_scores_are_the_mean_of_a_ridge_regression_and_of_what_is_near():
     rng = np.random.default_rng(1)
     matrix = (rng.random((30, 5)) < 0.4) * rng.random((30, 5))
+    matrix[3] = matrix[24]  # of cosine 1
     counts, scores = np.append(rng.integers(1, 9, 23), 0), rng.normal(size=(2, 3, 24))
-    wide = Extension(sp.csr_array(matrix), counts, torch.device("cpu"))(torch.from_numpy(scores).float())
-    known = matrix[:23]  # the last of the others has no interactions
-    centred = scores - scores.mean(-1, keepdims=True)
-    solved = np.linalg.solve(known.T @ known + PENALTY * np.eye(5), known.T @ centred[..., :23].reshape(-1, 23).T)
-    expected = (matrix[24:] @ solved).T.reshape(2, 3, 6) + scores.mean(-1, keepdims=True)
+    extension = Extension(sp.csr_array(matrix), counts, torch.device("cpu"))
+    known, unit = matrix[:23], matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9)
+    cosines = unit[24:] @ unit[:23].T  # the last of the others has no interactions
+    cosines[cosines < -np.sort(-cosines, axis=1)[:, NEAR - 1 : NEAR] - 1e-6] = 0
+    shares = cosines / np.maximum(cosines.sum(1, keepdims=True), 1e-9)
+
+    def expected(scores, liked):
+        mean = scores.mean(-1, keepdims=True)
+        centred = (liked - mean)[..., :23].reshape(-1, 23).T
+        solved = np.linalg.solve(known.T @ known + PENALTY * np.eye(5), known.T @ centred)
+        return ((matrix[24:] @ solved + shares @ centred) / 2).T.reshape(2, 3, 6) + mean
+
+    wide = extension(torch.from_numpy(scores).float())
     assert wide[..., :24].numpy() == pytest.approx(scores, abs=1e-6)
-    assert wide[..., 24:].numpy() == pytest.approx(expected, abs=1e-5)
+    assert wide[..., 24:].numpy() == pytest.approx(expected(scores, scores), abs=1e-5)
+    liked = scores.copy()
+    liked[:, 1, [2, 7]] = scores.max(-1)[:, 1, None]  # what a user has
+    wide = extension(torch.from_numpy(scores).float(), (torch.tensor([1, 1]), torch.tensor([2, 7])))
+    assert wide[..., :24].numpy() == pytest.approx(scores, abs=1e-6)
+    assert wide[..., 24:].numpy() == pytest.approx(expected(scores, liked), abs=1e-5)
+
+
+def test_those_as_near_as_the_last_count_too_and_few_are_all_near(monkeypatch):
+    known = np.repeat(np.eye(2), 15, axis=0)
+    monkeypatch.setattr(new_items, "CELLS_AT_ONCE", 30)
+    shares = nearest(sp.csr_array([[1.0, 0], [0.6, 0.8], [0, 0]]), sp.csr_array(known)).toarray()
+    assert shares[0] == pytest.approx([1 / 15] * 15 + [0] * 15)
+    assert shares[1] == pytest.approx([0] * 15 + [1 / 15] * 15)
+    assert not shares[2].any()
+    assert nearest(sp.csr_array([[0.6, 0.8]]), sp.csr_array(np.eye(2))).toarray() == pytest.approx(
+        np.array([[3, 4]]) / 7
+    )
 
 
 def test_similar_items(new):

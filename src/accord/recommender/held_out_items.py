@@ -28,10 +28,10 @@ SHARE, SEED, K = 0.1, 0, 20
 NEAREST = 100  # items by attributes in a content kNN: with 20 it is worse on MovieTweetings and on Coat
 
 
-def evaluate_new_items(recommender: Recommender) -> dict[str, Any]:
+def evaluate_new_items(recommender: Recommender, drawn_from: Bools | None = None, seed: int = SEED) -> dict[str, Any]:
     """Recall among the new items of the run and of two rules that need no model, and the NDCG of other items without
-    and with new items in the lists."""
-    data, new_ids = _without_some(recommender)
+    and with new items in the lists. `drawn_from` [I]: which items may be held out."""
+    data, new_ids = _without_some(recommender, drawn_from, seed)
     run = recommender.chosen_spec
     if run.kind.learns and run.config.protocol.early_stop == "best-ndcg":  # there is no validation to stop by
         epochs = recommender.metrics["runs"][recommender.chosen]["epochs"]
@@ -81,7 +81,7 @@ def _columns(recommender: Recommender) -> dict[str, Any]:
     return dict(zip(info.column_names, info.columns, strict=True))
 
 
-def _without_some(recommender: Recommender) -> tuple[Dataset, pa.Array]:
+def _without_some(recommender: Recommender, drawn_from: Bools | None, seed: int) -> tuple[Dataset, pa.Array]:
     """The training interactions without a random tenth of the items that have attributes, and the ids of these."""
     train, features = recommender.trained_on, Attributes.of(pa.table(_columns(recommender))).matrix
     described = np.flatnonzero((np.diff(features.indptr) > 0) & (recommender.train.popularity() > 0))
@@ -94,7 +94,8 @@ def _without_some(recommender: Recommender) -> tuple[Dataset, pa.Array]:
             " out.",
         )
     held = np.zeros(len(recommender.items), dtype=bool)
-    held[np.random.default_rng(SEED).permutation(described)[:count]] = True
+    some = described if drawn_from is None else described[drawn_from[described]]
+    held[np.random.default_rng(seed).permutation(some)[:count]] = True
     rest = train.filter(~held[train.rows_in(recommender.users, recommender.items)[1]])
     none = rest.slice(0, 0)
     data = Dataset.of(recommender.metrics["dataset"]["name"], rest, none, none)

@@ -1,7 +1,9 @@
 """Items without interactions, by what an items file says of them.
 
-For each user a ridge regression from the attributes X of the other items to their scores y, of any model, gives the
-scores of new items with attributes Z: Z (X'X + c)^-1 X'(y - mean) + mean, one linear map for all users."""
+For each user the scores y of the other items, of any model, give those of new items. What the user has counts like the
+best of them. A ridge regression from the attributes X of the others gives new items with attributes Z the scores
+Z (X'X + c)^-1 X'(y - mean) + mean, and those nearest by attributes give the mean of theirs, weighted by the cosines: a
+new item gets the mean of both, which are linear maps, the same for all users."""
 
 from __future__ import annotations
 
@@ -22,11 +24,14 @@ from accord.data.csr import IntArray, Rows
 from accord.data.interactions import IdMap, Ids, Interactions
 from accord.data.titles import read_items
 from accord.errors import Argument, InputError, shown
+from accord.kernels.lookups import entries_of
 from accord.recommender.answers import Answers, History
 from accord.recommender.top_n import REASONS, Agreement, Lists, Reasons, Similarity
 from accord.recommender.updating import union
 
 PENALTY = 30.0  # of the regression: from 10 to 100 hardly another result on MovieTweetings and on Coat
+NEAR, MOST_NEAR = 10, 100  # of the others, and with those that are as near as the last of these
+CELLS_AT_ONCE = 2**24
 NAMED = 3  # attributes that two items share
 
 
@@ -113,14 +118,19 @@ class _Lists(Lists):
         self.extended = Extension(attributes, counts, ranker.device)
         self._unit = _tensor(unit(attributes), ranker.device)
         seen, train = (replace(pairs, num_items=attributes.shape[0]) for pairs in (ranker.seen, ranker.train))
+        ptr, items = (torch.from_numpy(part).to(ranker.device) for part in (train.ptr, train.items))
+
+        def score_all(users: Tensor) -> Tensor:
+            return self.extended(ranker.score_all(users), entries_of(ptr, items, users)[:2])
+
         larger = replace(ranker, newcomers=self.extended(ranker.tables.newcomers), seen=seen, train=train)
-        super().__init__(before.method, replace(larger, score_all=lambda users: self.extended(ranker.score_all(users))))
+        super().__init__(before.method, replace(larger, score_all=score_all))
         self._before, self._known = before, len(counts)
 
     def _fold_in(self, history: Tensor) -> Tensor | None:
         history = history[history < self._known]
         scores = self._before._fold_in(history) if len(history) else None
-        return None if scores is None else self.extended(scores)
+        return None if scores is None else self.extended(scores[None], (torch.zeros_like(history), history))[0]
 
     @cached_property
     def similar(self) -> Similarity:
@@ -161,14 +171,33 @@ class Extension:
         inverse = np.linalg.inv(gram + PENALTY * np.eye(len(gram)))
         self._inverse = torch.from_numpy(inverse.astype(np.float32)).to(device)
         self._known, self._new = _tensor(known.T, device), _tensor(attributes[self.size :], device)
+        self._near = _tensor(nearest(unit(attributes[self.size :]), unit(known)), device)
 
     @torch.inference_mode()
-    def __call__(self, scores: Tensor) -> Tensor:
-        """[..., I] -> [..., I + N]."""
-        mean = scores.mean(-1, keepdim=True)
-        flat = (scores - mean).reshape(-1, self.size).T
-        new = torch.sparse.mm(self._new, self._inverse @ torch.sparse.mm(self._known, flat)).T
+    def __call__(self, scores: Tensor, owned: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """[..., I] -> [..., I + N]. `owned`: rows of scores [..., B, I], and items that the user of each has."""
+        mean, liked = scores.mean(-1, keepdim=True), scores
+        if owned is not None:
+            liked = scores.clone()
+            liked[(..., *owned)] = scores.amax(-1)[..., owned[0]]
+        flat = (liked - mean).reshape(-1, self.size).T
+        new = torch.sparse.mm(self._new, self._inverse @ torch.sparse.mm(self._known, flat))
+        new = ((new + torch.sparse.mm(self._near, flat)) / 2).T
         return torch.cat([scores, new.reshape(*scores.shape[:-1], -1) + mean], -1)
+
+
+def nearest(new: Any, known: Any) -> Any:
+    """Of attributes of norm 1, the cosines [N, I] of new items and of the `NEAR` nearest of the others, as shares."""
+    rows = []
+    for block in np.array_split(np.arange(new.shape[0]), 1 + new.shape[0] * known.shape[0] // CELLS_AT_ONCE):
+        cosines = (new[block] @ known.T).toarray()
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :MOST_NEAR]
+        values = np.take_along_axis(cosines, best, 1)
+        values[values < values[:, :NEAR][:, -1:] - 1e-6] = 0
+        values /= np.maximum(values.sum(1, keepdims=True), 1e-9)
+        ends = np.arange(len(best) + 1) * best.shape[1]
+        rows.append(sp.csr_array((values.ravel(), best.ravel(), ends), cosines.shape))
+    return sp.vstack(rows)
 
 
 def _tensor(matrix: Any, device: torch.device) -> Tensor:
