@@ -15,7 +15,7 @@ from started import environment, programs
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROGRESS = re.compile(r": \d+/\d+ (tried|epochs)")  # a line now and then, by the clock
+PROGRESS = re.compile(r": (\d+/\d+ (tried|epochs)|\d+% of the budget)")  # a line now and then, by the clock
 DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
