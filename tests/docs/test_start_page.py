@@ -81,7 +81,7 @@ def test_a_table_of_postgresql_is_the_same_log(folder: Path, monkeypatch: pytest
             with connection.cursor() as cursor:
                 cursor.adbc_ingest("clicks", table)
             connection.commit()
-        code, shown = section("A table of PostgreSQL")
+        code, shown = section("A PostgreSQL table")
         assert ADDRESS in code
         known = database_of(address)
         assert known is not None
@@ -90,7 +90,7 @@ def test_a_table_of_postgresql_is_the_same_log(folder: Path, monkeypatch: pytest
 
 def test_a_frame_gives_the_lists_of_the_first_log(folder: Path) -> None:
     """With a model that is quick, of the frame and of the first log; what is shown is the first log's list."""
-    code, shown = section("A pandas frame, in a notebook")
+    code, shown = section("A pandas frame in a notebook")
     command, first = section("A CSV without a header line")
     assert "accord.fit(frame)" in code
     printed = run("python", code.replace("accord.fit(frame)", 'accord.fit(frame, model="ease")'), folder)

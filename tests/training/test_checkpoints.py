@@ -227,7 +227,7 @@ def test_the_last_good_checkpoint_is_kept(tmp_path, monkeypatch):
                 trainer.method.target.item.weight.fill_(float("inf"))
 
     monkeypatch.setattr(Trainer, "save", save_and_spoil)
-    with pytest.raises(Diverged, match=f"in epoch 3: .*the last good checkpoint is kept in {tmp_path}; try a smaller"):
+    with pytest.raises(Diverged, match=f"in epoch 3: .*the last good checkpoint is in {tmp_path}; try a smaller"):
         train_stack(small_data(), run, CPU, folder=tmp_path)
     monkeypatch.setattr(Trainer, "save", save)
     seen = []

@@ -41,7 +41,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "runs/other-compare/compare.md").exists()
     assert (tmp_path / "runs/other-compare/results.jsonl").read_text() == before
     for mistake, expected in (
-        ("--set method.zz=1,2", "none of the models"),
+        ("--set method.zz=1,2", "no model or method here has it"),
         ("--methods nrmal", "did you mean 'normal'"),
     ):
         code, _, err = run(mistake)

@@ -127,7 +127,7 @@ def test_what_the_readme_of_the_project_says_of_the_default():
         f"it is significantly above EASE on three; of {rows} other rows {len(above)} are significantly above it, "
         f"all on Adressa, by {by[0]:.1f} to {by[-1]:.1f}%."
     ) in said
-    assert "On [four logs, with every row tuned]" in said
+    assert "On [four logs with ten seeds and every other model tuned]" in said
 
 
 def test_what_the_readme_of_the_project_says():
