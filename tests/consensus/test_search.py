@@ -104,7 +104,10 @@ def test_it_is_no_worse_than_its_members_on_validation(made):
     assert made.metrics["runs"][0]["valid_ndcg@20"] >= max(m["valid_ndcg@20"] for m in made.metrics["members"]) - 1e-6
 
 
-@pytest.mark.parametrize("shape", ["many like few items", "sparse", "short", "in order"])
+@pytest.mark.parametrize(
+    "shape",
+    ["many like few items", "sparse", "short", "in order", "dense", "few users", "mostly noise", "hardly any noise"],
+)
 def test_it_is_never_below_popularity_and_a_grid_of_penalties(shape, monkeypatch):
     """On the validation, whatever the log is like."""
     monkeypatch.setattr(search, "plan_search", partial(plan_search, families=FAMILIES[:4]))
@@ -113,6 +116,12 @@ def test_it_is_never_below_popularity_and_a_grid_of_penalties(shape, monkeypatch
         "sparse": lambda: simulate(users=150, items=120, interactions=600, seed=3, liked=0.3).dataset,
         "short": lambda: simulate(users=20, items=60, interactions=400, seed=4, liked=0.5).dataset,
         "in order": lambda: walk(users=30, items=20, steps=12),
+        "dense": lambda: simulate(users=60, items=30, interactions=900, seed=5, liked=0.8).dataset,
+        "few users": lambda: simulate(users=20, items=80, interactions=250, seed=6, liked=0.4).dataset,
+        "mostly noise": lambda: simulate(users=60, items=40, interactions=500, seed=7, liked=0.3, noise=0.9).dataset,
+        "hardly any noise": lambda: (
+            simulate(users=80, items=50, interactions=700, seed=8, liked=0.4, noise=0.02).dataset
+        ),
     }[shape]()
     found = fit(data, options={"model.budget": 2, "model.recency": False}, device="cpu", refit=False)
     reached = found.metrics["runs"][0]["valid_ndcg@20"]
