@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +31,18 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the log in each of its forms, as the page makes them."""
     assert run("python", next(code for language, code in BLOCK.findall(PAGE) if language == "python"), tmp_path) == ""
     return tmp_path
+
+
+def test_what_the_page_imports_is_installed_by_it() -> None:
+    """By its own first command: what Accord depends on, and what else the command names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (install,) = re.findall(r"^pip install -c constraints.txt (.*)$", PAGE, re.MULTILINE)
+    there = {re.split(r"[^\w-]", name)[0] for name in (*project["dependencies"], *install.split())} | {"accord"}
+    code = "\n".join(code for language, code in BLOCK.findall(PAGE) if language == "python")
+    needed = {*re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)} | (
+        {"pandas"} & {*re.findall(r"pandas", code)}
+    )
+    assert needed <= there
 
 
 @pytest.mark.heavy  # a whole search, as that of the README is, which is run every time
