@@ -23,6 +23,7 @@ NAMES = {
 }
 HERE = Path(__file__).parent
 ONCE = json.loads((HERE / "once.json").read_text(encoding="utf-8"))
+KERNELS = [json.loads(line) for line in (HERE / "kernels.jsonl").read_text(encoding="utf-8").splitlines()]
 ON_XEON = json.loads((HERE / "xeon.json").read_text(encoding="utf-8"))  # parts of run.py on another machine
 GPU_COPY: float = ONCE["gpu_copy"]["bytes_per_second"]  # read and written
 GPU_PRODUCTS: float = ONCE["gpu_products"]["per_second"]

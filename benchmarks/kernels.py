@@ -75,9 +75,9 @@ def cases() -> dict[tuple[str, str], Callable[[], Any]]:
     x = rng.standard_normal((SIZE, SIZE)).astype(np.float32)
     gram = x @ x.T + SIZE * np.eye(SIZE, dtype=np.float32)
     return {
-        ("dot products of rows", "an epoch of MF"): lambda: trained(small, "mf"),
-        ("dot products of rows", "an epoch of GMF with DeCA"): lambda: trained(small, "gmf", "deca"),
-        ("rows in the decoupled Adam", "an epoch of MF with 200,000 users"): lambda: trained(many, "mf"),
+        ("dot products of rows", "two epochs of MF"): lambda: trained(small, "mf"),
+        ("dot products of rows", "two epochs of GMF with DeCA"): lambda: trained(small, "gmf", "deca"),
+        ("rows in the decoupled Adam", "two epochs of MF with 200,000 users"): lambda: trained(many, "mf"),
         ("best items", "the 20 best of 20,000 items, iALS"): lambda: ranked(wide, vectors),
         ("standardised votes", "scores of a consensus of four"): lambda: ranked(small, vote),
         ("conjugate gradients", "fitting iALS"): lambda: trained(small, "ials"),

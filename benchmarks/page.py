@@ -23,6 +23,7 @@ import targets
 from figures import (
     GPU_COPY,
     GPU_SHAPES,
+    KERNELS,
     NAMES,
     ON_XEON,
     ONCE,
@@ -324,6 +325,7 @@ def pages(
         "machines_table": machines_table(results),
         "peers_machines": peers_machines(results),
         "once": ONCE,
+        "kernels": KERNELS,
         "optimiser_table": optimiser_table(optimisers_of(optimisers)),
         "optimisers": optimiser_counts(optimisers_of(optimisers)),
         "trials": optimisers[0]["trials"],
