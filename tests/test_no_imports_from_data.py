@@ -62,10 +62,16 @@ RUN_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("change", [{"model": HARM}, {"method": HARM}, CONSENSUS], ids=["model", "method", "member"])
-@pytest.mark.parametrize("command", RUN_COMMANDS)
-def test_no_command_imports_what_a_run_folder_names(command, change, harm, monkeypatch, capsys):
-    named_in_a_run(harm, change)
+READERS = "evaluate run", "serve run --port 0", "train log.csv --recipe run"  # each reads a config in a way of its own
+NAMED = {"model": {"model": HARM}, "method": {"method": HARM}, "member": CONSENSUS}
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [*((one, "member") for one in RUN_COMMANDS), *((one, named) for one in READERS for named in ("model", "method"))],
+)
+def test_no_command_imports_what_a_run_folder_names(command, named, harm, monkeypatch, capsys):
+    named_in_a_run(harm, NAMED[named])
     code, _, err = run(monkeypatch, capsys, *command.split())
     assert code == 2
     assert f"names {HARM}, and loading it would import and run code; if you trust it, give --allow-imports" in err

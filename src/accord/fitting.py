@@ -189,7 +189,7 @@ def _refit(recommender: Recommender, trained: Trained, device: torch.device, wat
     everything = recommender.everything()
     again = recommender.run.on_everything(trained.states, recommender.chosen)
     method = train_run(everything, again, device, watch=watch).method
-    recommender.take_over(again, method, everything.training_csr(again.columns))
+    recommender.take_over(again, method, everything.training_csr())
 
 
 def deterministic() -> None:

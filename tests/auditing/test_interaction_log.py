@@ -30,6 +30,10 @@ def test_labels_of_ratings_and_of_zero_and_one():
     assert log.truth.labelled.all()
     assert np.array_equal(log.truth.real, log.rows.column("value") == 1)
 
+    log = open_log(random_frame(liked=lambda rng, keys: rng.integers(0, 3, len(keys)) / 2), labels="liked")
+    assert np.array_equal(log.truth.labelled, log.label != 0.5), "a half says neither"
+    assert np.array_equal(log.truth.real, log.label == 1)
+
 
 def test_a_clean_rule_is_the_label():
     log = open_log(random_frame(dwell=lambda rng, keys: rng.exponential(10, len(keys))), clean="dwell>10")

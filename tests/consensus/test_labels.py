@@ -107,16 +107,25 @@ def test_one_label_in_a_hundred_is_worth_most_of_all_where_most_exposures_are_di
 
 def test_the_validation_counts_for_how_real_it_is():
     data = labelled(0.5)
+    value = data.valid.column("value")
+    given = (value == 1) & (np.arange(len(value)) % 4 > 0)
+    data = replace(
+        data, valid=data.valid.with_column("label", pa.array(np.where(given, 1.0, np.nan), from_pandas=True))
+    )
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
     assert made.relevant.gains is None
     made = MemberTraining(data, plan_small("auto", "normal", (3,), data), CPU)
     labels.learn_labels(made)
     assert "labels tell real from noise with an AUC of" in made.notes[-1]
-    value = data.csr(data.valid, columns=("value",)).columns["value"][
-        data.csr(data.valid).contains(made.relevant.pairs.users, made.relevant.pairs.items)
-    ]
-    gains = made.relevant.gains
+    pairs, gains = made.relevant.pairs, made.relevant.gains
+    kept, users = data.csr(data.valid, columns=("value", "label")), pairs.users
+    value, label = (kept.columns[name][kept.contains(users, pairs.items)] for name in ("value", "label"))
     assert gains[value == 1].mean() > 1.3 * gains[value == 0].mean()
+    real = label == 1
+    assert np.bincount(users[real]).max() > 1
+    for user in np.unique(users[real]):
+        own = gains[real & (users == user)]
+        np.testing.assert_allclose(own, own[0], err_msg="what is labelled as real is no less so by what others say")
 
 
 def test_what_is_labelled_as_noise_judges_no_member():

@@ -85,6 +85,7 @@ def test_members_that_know_different_things_share_the_vote_and_chance_gets_none(
     assert weights[2] < 0.1
     assert min(weights[:2]) > 0.3
     assert abs(sum(weights) - 1) < 1e-3
+    assert all(weight == round(weight, 4) for weight in weights), "recipes are read and written by people"
     alone = max(votes.ndcg([int(m == one) for m in range(3)]).mean() for one in range(3))
     assert votes.ndcg(weights).mean() > 1.1 * alone
     softer = choose_weights(votes_of([scores[0], scores[1] / 3, scores[2]], relevant))
@@ -121,11 +122,11 @@ def test_the_choice_does_not_depend_on_the_order_and_is_the_same_again():
     assert choose_weights(votes_of(scores, relevant)) == weights
 
 
-def test_fewer_items_than_places():
+def test_fewer_items_than_places_and_a_user_without_a_hit():
     scores = torch.tensor([[[3.0, 1.0, 2.0]]])
     present, hits = torch.tensor([[True, True, False]]), torch.tensor([[False, True, False]])
-    votes = Votes(scores, present, hits, torch.tensor([1]), torch.tensor([0]))
-    np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [1 / np.log2(3)])
+    votes = Votes(scores, present, hits, torch.tensor([2, 1]), torch.tensor([1]))
+    np.testing.assert_allclose(votes.ndcg([1.0]).numpy(), [0, 1 / np.log2(3)])
 
 
 def test_a_vote_moves_to_what_lasts_while_that_costs_at_most_a_hundredth():

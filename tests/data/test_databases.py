@@ -98,12 +98,13 @@ def test_a_query_is_made_once_for_the_log_and_its_labels(uri: str, monkeypatch: 
     assert set(labelled.train.column("label")) <= {0, 1}
 
 
-@pytest.mark.parametrize("sql", ["select * from nowhere", "selec 1", "select user_id from clicks where"])
+@pytest.mark.parametrize("sql", ["select * from nowhere where 1 = 'geheim'", "selec 1", "select x from clicks where"])
 def test_a_query_that_fails(uri: str, sql: str) -> None:
     with pytest.raises(InputError, match="; correct the query, the address or the rights") as caught:
         read_table(Query.of(uri, sql))
     assert "\n" not in str(caught.value)
     assert not re.search(r"[A-Z]+_[A-Z]+|\[\w+\]", str(caught.value)), "no code of the driver"
+    assert "geheim" not in str(caught.value), "the query is not repeated, whatever it says"
 
 
 def test_a_query_of_columns_named_alike(uri: str, tmp_path: Path) -> None:

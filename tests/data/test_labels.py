@@ -112,6 +112,7 @@ def test_pairs_that_the_log_does_not_have_are_refused_or_liked():
     ]
     even = accord.load(log(), labels=pa.table({"user": [0], "item": [11], "label": [0.5]}))
     assert summary(even) == {"refused": 0, "liked": 1}
+    assert any("0 refused, which are never recommended, and 1 liked" in note for note in even.notes)
     rated = log(rating=ratings(0.0))
     assert accord.load(rated, labels="rating>=4").outside is None
 
@@ -217,6 +218,9 @@ def test_what_is_said_of_labels():
         f"{len(set(items[given]))} of 15 items."
     )
     assert summary(accord.load(log())) == {}
+    liked[190:195] = np.nan
+    halves = accord.load(log(liked=pa.array(liked, from_pandas=True)), labels="liked", ratios=(1, 0, 0))
+    assert not any("says noise" in note for note in (*halves.notes, *described(summary(halves)))), "a half is not real"
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,13 @@ def test_a_member_with_nothing_to_say_says_nothing():
     assert standardised(torch.tensor([[0.0, 0, 0], [7, 7, 7], [1, 2, 3]]))[:2].tolist() == [[0.0] * 3] * 2
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_a_member_says_the_same_on_any_scale(scale):
+    scores = torch.tensor([[7.0, 7, 7], [1, 2, 4]])
+    level = scores[0] * scale + torch.tensor([0, 8e-7, 0]) * scale  # but for rounding
+    torch.testing.assert_close(standardised(torch.stack([level, scores[1] * scale])), standardised(scores))
+
+
 @torch.inference_mode()
 @pytest.mark.parametrize("user", [None, 3])
 def test_contributions_are_those_of_the_members_that_have_them(made, user):
@@ -170,10 +177,11 @@ def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
     trained = []
     for scores, added in ((runs, parts), (quality, None), (None, None), (runs, parts)):
         trained.append(torch.nn.Module())
+        trained[-1].score_all = lambda _users, scores=scores: scores.unsqueeze(1)
         trained[-1].target = SimpleNamespace(  # what it says of a history
             own_scale=scores is quality,
             scores_of=lambda _history, scores=scores: scores,
-            contributions=lambda *_, added=added: added,
+            contributions=lambda _history, _items, user, added=added: added if user is None else (user + 1) * added,
             for_newcomers=lambda scores=scores: None if scores is runs else scores,
         )
     consensus = Consensus.__new__(Consensus)
@@ -186,6 +194,8 @@ def test_a_history_is_judged_by_the_members_that_can_on_their_scales():
     added = consensus.contributions(torch.tensor([0, 1]), torch.arange(3))
     spreads = runs.double().numpy().std(-1)[:, None, None]
     np.testing.assert_allclose(added[0].numpy(), 2.0 * (parts.numpy() / spreads).mean(0), atol=1e-6)
+    consensus.take(members[:1], trained[:1])
+    torch.testing.assert_close(consensus.contributions(torch.tensor([0, 1]), torch.arange(3), 2), 3 * added)
     consensus.take(members[2:], trained[2:3])
     assert consensus.fold_in(torch.tensor([0, 1])) is None
     assert consensus.contributions(torch.tensor([0, 1]), torch.arange(3)) is None

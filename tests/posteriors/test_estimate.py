@@ -135,6 +135,13 @@ def test_too_few_labels_change_nothing(log, count):
     assert "too few" in found.why
 
 
+def test_halves_are_of_the_class_that_is_not_real(log):
+    train, real = log
+    label = np.full(len(real), np.nan)
+    label[:100] = np.where(np.arange(100) < 95, 1, 0.5)
+    assert "100 labels, 5 of the rarer class, are too few" in estimate(train, label).why
+
+
 def test_labels_of_too_few_users_change_nothing(log):
     train, real = log
     label = np.where(train.users < 10, real.astype(float), np.nan)

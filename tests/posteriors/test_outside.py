@@ -23,6 +23,8 @@ def test_labels_of_pairs_outside_the_log_teach_what_is_real(few_penalties):
     assert len(found.table) == len(log)
     p_real = found.table["p_real"].to_numpy()
     assert auc(p_real, truth) > auc(found.estimate.label_free, truth) + 0.01
+    halves = labels.set_column(2, "label", pc.add(pc.divide(labels["label"], 2), 0.5))
+    assert accord.posterior(log.select(["user", "item"]), labels=halves).used, "who likes half of it does not like it"
     liked = accord.posterior(log.select(["user", "item"]), labels=labels.filter(pc.greater(labels["label"], 0.5)))
     assert not liked.used  # nothing says noise, of the log or outside
     np.testing.assert_allclose(liked.estimate.p_real, liked.estimate.label_free)

@@ -13,7 +13,7 @@ from accord.recommender.batch import write_lists
 
 
 def log_with_refusals(users=60, items=40, refused=15):
-    """A log, and for each user some items that they do not have: refused, but for a tenth."""
+    """A log, and for each user some items that they do not have: refused, but for a tenth; a tenth is between."""
     log = (
         accord.simulate(users=users, items=items, interactions=900, seed=1, liked=0.4).dataset.everything().train.table
     )
@@ -21,7 +21,7 @@ def log_with_refusals(users=60, items=40, refused=15):
     owned = set(zip(log["user"].to_pylist(), log["item"].to_pylist(), strict=True))
     rng, ids = np.random.default_rng(0), sorted(set(log["item"].to_pylist()))
     rows = [
-        {"user": user, "item": item, "label": float(rng.random() < 0.1)}
+        {"user": user, "item": item, "label": max(0.0, rng.integers(-7, 3) / 2)}
         for user in sorted(set(log["user"].to_pylist()))
         for item in rng.permutation(ids)[:refused].tolist()
         if (user, item) not in owned
@@ -55,8 +55,9 @@ def test_no_refused_item_is_recommended(model, protocol, tmp_path):
         folded = one.recommend([user], 40, history={user: [other]}, exclude=["i0001"])["item"].to_pylist()
         assert folded
         assert not {item, "i0001"} & set(folded)
-    liked = pairs(labels) - refused
-    assert pairs(loaded.recommend(k=40)) & liked  # which they do not have yet
+    for label in (0.5, 1):
+        liked = pairs(labels.filter(pa.compute.equal(labels["label"], label)))
+        assert pairs(loaded.recommend(k=40)) & liked  # which they do not have yet
 
 
 def test_an_update_keeps_what_was_refused(tmp_path):

@@ -72,8 +72,8 @@ def test_a_file_that_cannot_be_written_or_read(run, tmp_path, monkeypatch):  # n
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full_disk)
         assert client.post("/v1/refusals", json={"user": "u0002", "item": "i0002"}).status_code == 503
-    file.write_text("user,item,label\nu0002,i0002,1\nu0002,i0004,\nu0002,i0006,0\n")
-    assert set(Refusals(file).of("u0002")) == {"i0006"}, "what a label calls real is not refused"
+    file.write_text("user,item,label\nu0002,i0002,1\nu0002,i0004,\nu0002,i0006,0\nu0002,i0008,0.5\n")
+    assert set(Refusals(file).of("u0002")) == {"i0006"}, "what a label calls real, or neither, is not refused"
     file.unlink()
     file.mkdir()
     answer = client.post("/v1/refusals", json={"user": "u0002", "item": "i0002"})

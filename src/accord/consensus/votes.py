@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ class Votes:
 
     def ndcg(self, weights: Sequence[float]) -> Tensor:
         """NDCG@20 of each user by the weighted sum: [U]."""
-        total = torch.zeros(self.present.shape, dtype=self.scores.dtype)
+        total = torch.zeros_like(self.scores[0])
         for member in np.flatnonzero(weights).tolist():
             total.add_(self.scores[member], alpha=weights[member])
         best = total.masked_fill(~self.present, -torch.inf).topk(min(K, total.shape[1])).indices
@@ -89,14 +90,10 @@ def choose_weights(votes: Votes) -> list[float]:
     validation fits its chance. Where one member alone is better on the validation than that, it is alone."""
     members, users = len(votes.scores), len(votes.counts)
     drawn = np.random.default_rng(SEED).multinomial(users, np.full(users, 1 / users), size=DRAWS)
-    known: dict[tuple[int, ...], Tensor] = {}
 
+    @cache
     def per_user(chosen: tuple[int, ...]) -> Tensor:
-        common = int(np.gcd.reduce(chosen))  # multiples put the items in the same order
-        key = tuple(count // common for count in chosen)
-        if key not in known:
-            known[key] = votes.ndcg(key)
-        return known[key]
+        return votes.ndcg(chosen)
 
     total = np.zeros(members)
     for draw in torch.from_numpy(drawn).double():

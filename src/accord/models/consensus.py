@@ -68,8 +68,8 @@ def opinion(member: nn.Module, scores: Tensor) -> Tensor:
 def add_vote(total: Tensor, member: nn.Module, users: Tensor, weight: float = 1.0) -> None:
     """Add what a trained method says of all items for users [B], the mean over its runs, to total [B, I]."""
     target, size = member.target, -(-len(users) // len(member.target.seeds))  # type: ignore[union-attr,arg-type]
-    for part, sums in zip(torch.split(users, size), torch.split(total, size), strict=True) if size else ():
-        scores = member.score_all(part)  # type: ignore[operator]  # as many at once as of one run
+    for start in range(0, len(users), size or 1):  # as many at once as of one run
+        sums, scores = total[start : start + size], member.score_all(users[start : start + size])  # type: ignore[operator]
         if target.own_scale:  # type: ignore[union-attr]
             sums += weight * scores.mean(0)
         else:
@@ -121,8 +121,8 @@ class Consensus(Model):
 
     def score_all(self, users: Tensor) -> Tensor:
         total = torch.zeros(len(users), self.num_items, device=users.device)
-        for weight, member in zip(self.weights, self.members, strict=True):
-            add_vote(total, member, users, weight)
+        for number, member in enumerate(self.members):
+            add_vote(total, member, users, self.weights[number])
         return total.unsqueeze(0)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -147,13 +147,13 @@ class Consensus(Model):
         A vote is standardised, so that it is a sum but for a number that is the same for all items.
         """
         parts: list[Tensor | None] = []
-        for member, weighed in zip(self.members, self.weighed, strict=True):
+        for number, member in enumerate(self.members):
             scores: Tensor | None = (
                 member.target.scores_of(history)  # type: ignore[union-attr,operator]
                 if user is None
                 else member.score_all(history.new_tensor([user]))  # type: ignore[operator]
             )
-            added = None if weighed else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
+            added = None if self.weighed[number] else member.target.contributions(history, items, user)  # type: ignore[union-attr,operator]
             if added is None or scores is None:
                 parts.append(None)
             else:
