@@ -218,9 +218,9 @@ def test_a_refit_is_of_the_seed_that_is_best_on_the_validation():
     given = {"options": {"model.dim": 4}, "epochs": 3, "device": "cpu", "refit": True}
     made = {seeds: fit(small_data(), "mf", "normal", seeds=seeds, **given) for seeds in ((2019, 2020), (2020, 2019))}
     assert {one.chosen for one in made.values()} == {0, 1}, "not the first, whichever that is"
-    assert len({one.lists.run.config.seeds for one in made.values()}) == 1
+    assert len({one.final.run.config.seeds for one in made.values()}) == 1
     for seeds, one in made.items():
-        assert one.lists.run.config.seeds == (seeds[one.chosen],)
+        assert one.final.run.config.seeds == (seeds[one.chosen],)
 
 
 def test_a_refit_trains_as_long_as_was_best_and_all_of_it_is_watched(monkeypatch):
