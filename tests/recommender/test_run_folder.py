@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -316,6 +317,8 @@ def test_a_pair_of_somebody_unknown_is_damage(tmp_path):
     "table",
     [
         {"user": ["a"], "warm": [True]},
+        {"user": ["a"], "warm": [True], "ndcg@20": ["0.5"]},
+        {"user": ["a"], "warm": [True], "ndcg@20": [datetime(2026, 1, 1)]},
         {"user": ["a", "nobody"], "warm": [True, True], "ndcg@20": [0.5, 0.5]},
         {"user": ["a"], "warm": [True], "ndcg@20": [float("nan")], "recall@20": [0.5]},
         {"user": ["a"], "warm": [True], "ndcg@20": [0.5], "recall@20": [float("inf")]},

@@ -307,9 +307,9 @@ def read_method(path: Path, run: RunSpec, train: Csr, users: IdMap, items: IdMap
 
 def read_evaluation(path: Path, users: IdMap) -> Evaluation:
     table = read_table(path)
-    names = [name for name in table.column_names if "@" in name]
+    names = [one.name for one in table.schema if "@" in one.name and one.type == pa.float64()]
     rows = users.rows(table.column("user"))
-    values = {name: np.asarray(table.column(name), dtype=np.float64)[None] for name in names}
+    values = {name: np.asarray(table.column(name))[None] for name in names}
     if not names or (len(rows) and rows.min() < 0) or not all(np.isfinite(each).all() for each in values.values()):
         raise damaged(path, "it has no metrics of the run's users")
     return Evaluation(rows, values, np.asarray(table.column("warm"), dtype=bool))
