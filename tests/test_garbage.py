@@ -6,6 +6,8 @@ The other studies of labels, which no command of a minute runs, are held to that
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,13 @@ COMPARE = "compare log.csv --models mf,item-knn --methods normal --tune 3 --seed
 AUDIT = "audit log.csv --seeds 1 --out out"
 STUDY = "lab labels log.csv --shares 0.5 --by random --draws 1 --budget 0.1 --out out"
 LEADERBOARD = "lab leaderboard log.csv --models mf,item-knn --methods normal --tune 3 --seeds 1 --epochs 2 --out out"
+TAKES = {  # the labels that a command takes, and whether it takes --clean
+    TRAIN: (["none", "rule", "file", "events"], True),
+    COMPARE: (["none"], True),
+    AUDIT: (["none", "rule", "file", "events"], True),
+    STUDY: (["file", "rule"], True),
+    LEADERBOARD: (["none"], False),
+}
 FILES = {
     TRAIN: ["config.json", "metrics.json"],
     COMPARE: ["tuning.jsonl", "results.jsonl"],
@@ -82,16 +91,17 @@ def in_test_of(rows: pd.DataFrame) -> np.ndarray:
 def with_garbage(rows: pd.DataFrame, in_test: np.ndarray) -> pd.DataFrame:
     """The rows, with other items, values and events where they are in the test; times stay, and the order of pairs,
     by which a split at random deals them out."""
-    rows, rng = rows.copy(), np.random.default_rng(1)
+    rng, users = np.random.default_rng(1), rows["user"].to_numpy()
+    items, values, events = (rows[name].to_numpy(copy=True) for name in ("item", "value", "event"))
+    end = items.max() + 1
     for place in np.flatnonzero(in_test):
-        before, after = (
-            rows["item"][near] if rows["user"].get(near) == rows["user"][place] else end
-            for near, end in ((place - 1, -1), (place + 1, rows["item"].max() + 1))
-        )
-        rows.loc[place, "item"] = rng.integers(before + 1, after)
-        rows.loc[place, "value"] = float(rng.integers(2))
-        rows.loc[place, "event"] = rng.choice(["view", "buy", "bot"])
-    return rows
+        is_first = place == 0 or users[place - 1] != users[place]
+        before = -1 if is_first else items[place - 1]
+        is_last = place == len(rows) - 1 or users[place + 1] != users[place]
+        after = end if is_last else items[place + 1]
+        items[place], values[place] = rng.integers(before + 1, after), rng.integers(2)
+        events[place] = rng.choice(["view", "buy", "bot"])
+    return rows.assign(item=items, value=values, event=events)
 
 
 def write(folder: Path, rows: pd.DataFrame) -> None:
@@ -99,6 +109,16 @@ def write(folder: Path, rows: pd.DataFrame) -> None:
     rows.to_csv(folder / "log.csv", index=False)
     some = rows[np.random.default_rng(2).random(len(rows)) < 0.5]
     some.assign(label=some["value"])[["user", "item", "label"]].to_csv(folder / "labels.csv", index=False)
+
+
+def cells() -> Iterator[Any]:
+    """Every command with all that it takes. Where there are several kinds of labels, the half of it in which every two
+    of labels, clean and times come together is tried every time; the rest is heavy."""
+    for command, (kinds, takes_clean) in TAKES.items():
+        cleans = (False, True) if takes_clean else (False,)
+        for (number, labels), clean, times in product(enumerate(kinds), cleans, (False, True)):
+            is_heavy = len(kinds) > 1 and (number + clean + times) % 2
+            yield pytest.param(command, labels, clean, times, marks=[pytest.mark.heavy] if is_heavy else [])
 
 
 def choices(path: Path) -> Any:
@@ -118,32 +138,11 @@ def choices(path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("command", "labels", "clean", "times"),
-    [
-        (TRAIN, "none", False, False),
-        (TRAIN, "none", True, True),
-        (TRAIN, "rule", True, False),
-        (TRAIN, "rule", False, True),
-        (TRAIN, "file", False, True),
-        (TRAIN, "file", True, False),
-        (TRAIN, "events", True, True),
-        (TRAIN, "events", False, False),
-        (COMPARE, "none", True, True),
-        (COMPARE, "none", False, False),
-        (AUDIT, "none", False, False),
-        (AUDIT, "file", True, False),
-        (AUDIT, "events", False, True),
-        (AUDIT, "rule", True, True),
-        (STUDY, "rule", True, False),
-        (STUDY, "rule", False, True),
-        (STUDY, "file", False, True),
-        (STUDY, "file", True, False),
-        (LEADERBOARD, "none", False, True),
-        (LEADERBOARD, "none", False, False),
-    ],
+    list(cells()),
     ids=lambda value: value.partition(" log")[0] if isinstance(value, str) else str(value),
 )
 def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monkeypatch, capsys, tmp_path):
-    is_pushed = (command, labels, clean) == (TRAIN, "rule", True)
+    is_pushed = (command, labels, clean, times) == (TRAIN, "rule", True, False)
     rows = rows_of_log(times, is_pushed)
     in_test = in_test_of(rows)
     chosen, measured = [], []
@@ -162,7 +161,8 @@ def test_a_test_of_garbage_changes_no_choice(command, labels, clean, times, monk
     assert measured[0] != measured[1], "the test is garbage"
 
 
-@pytest.mark.parametrize(("labels", "times"), [("file", True), ("rule", False), ("none", False)])
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("labels", ["none", "rule", "file"])
 def test_weights_of_split_data_follow_from_its_training_interactions(labels, times, monkeypatch, capsys, tmp_path):
     rows = rows_of_log(times)
     parts = np.random.default_rng(3).permutation(len(rows)) % 10
@@ -180,8 +180,9 @@ def test_weights_of_split_data_follow_from_its_training_interactions(labels, tim
     assert written[0].count("\n") == (parts < 8).sum() + 1
 
 
-def test_weights_by_events_of_what_was_split_follow_from_its_training_interactions():
-    rows = rows_of_log(times=True, pushed=True)
+@pytest.mark.parametrize("times", [False, True])
+def test_weights_by_events_of_what_was_split_follow_from_its_training_interactions(times):
+    rows = rows_of_log(times, pushed=True)
     logs = rows, with_garbage(rows, in_test_of(rows))
     found = [accord.posterior(accord.load(log, events=LABELS["events"][1])) for log in logs]
     assert found[0].used
