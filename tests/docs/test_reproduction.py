@@ -81,14 +81,29 @@ def test_a_command_writes_all_forms(page: str, asked: str, tmp_path: Path) -> No
 
 def test_what_is_said_of_agreement_on_softmax_is_what_came_out() -> None:
     place = FOLDER / "softmax"
-    ndcg = {run_key(line): line["metrics"]["ndcg@20"] for line in map(json.loads, (place / "softmax.jsonl").open("rb"))}
+    lines = {run_key(line): line for line in map(json.loads, (place / "softmax.jsonl").open("rb"))}
     entries = json.loads((place / "softmax.json").read_text(encoding="utf-8"))
-    changes = []
+    changes: dict[bool, list[tuple[float, float]]] = {True: [], False: []}  # on logs as they are, and with noise
+    aucs, pointwise = [], []
     for entry in entries.values():
-        means = {row: fmean(ndcg[key] for key in keys) for row, keys in entry["rows"].items()}
-        ours = [row for row in means if "on softmax" in row or row.startswith("…")]
-        changes += [(means[row] - means["softmax"], entry["tests"][row]["p_holm"]) for row in ours]
-    low, high = (best(change for change, _ in changes) for best in (min, max))
+        runs = {row: [lines[key] for key in keys] for row, keys in entry["rows"].items()}
+        means = {row: fmean(run["metrics"]["ndcg@20"] for run in runs[row]) for row in runs}
+        pointwise.append(means["cross-entropy (Normal)"] / means["softmax"] - 1)
+        for row in (row for row in means if "on softmax" in row or row.startswith("…")):
+            changes[entry["clean"] is None].append((means[row] / means["softmax"] - 1, entry["tests"][row]["p_holm"]))
+            if "noise" in runs[row][0]:
+                aucs.append(fmean(run["noise"]["auc"] for run in runs[row]))
+                aucs[-1] -= fmean(run["noise"]["auc"] for run in runs["softmax"])
     said = " ".join((ROOT / "docs" / "method.md").read_text(encoding="utf-8").split())
-    found = sum(p < 0.05 for _, p in changes)
-    assert f"({low:+.4f} to {high:+.4f} of NDCG@20 in {len(changes)} cells, {found} of them significant)" in said
+    for cells in changes.values():
+        sizes = [change for change, _ in cells]
+        better, worse = (sum(p < 0.05 and side * change > 0 for change, p in cells) for side in (1, -1))
+        figures = f"{min(sizes):+.1%} to {max(sizes):+.1%}, {fmean(sizes):+.1%} on average"
+        assert f"({figures}; of {len(cells)} cells {better} significantly better, {worse} worse)" in said
+    assert f"(AUC {min(aucs):+.3f} to {max(aucs):+.3f}, {fmean(aucs):+.3f} on average)" in said
+    assert sum(change > 0 for change in pointwise) == 1
+    assert f"below softmax in {len(pointwise) - 1} of {len(pointwise)} tables, by up to {-min(pointwise):.0%}" in said
+    page = (place / "softmax.md").read_text(encoding="utf-8").partition("## KuaiRand, built-in noise")[2]
+    rows = [line for line in page.partition("\n## ")[0].splitlines() if line.endswith("% |")]
+    costs = [float(row.split("|")[-2].strip(" %")) / 100 for row in rows]
+    assert f"every row is {min(costs):.0%} to {max(costs):.0%} better" in said
