@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from accord.consensus.families import FAMILIES, MOST_TRIALS, SEEDS, VOTERS, plan
 from accord.consensus.members import Candidate, MemberTraining
 from accord.data.simulate import simulate
 from accord.fitting import fit
+from accord.models.base import Shape
 from accord.models.consensus import Member
 from accord.recommender.recommender import Recommender
 from accord.training import stack
@@ -182,12 +184,26 @@ def test_it_says_what_it_tries_and_the_best_so_far(monkeypatch):
 def test_the_clock_ends_only_what_runs_far_over(monkeypatch):
     clock = count(100, 100)  # seconds a call
     monkeypatch.setattr(MemberTraining, "elapsed", property(lambda _: float(next(clock))))
-    monkeypatch.setattr(search, "FAR_OVER", 1.1)
+    monkeypatch.setattr(search, "FAR_OVER", 1.2)
     found = fit(small_data(), options={"model.budget": 2}, device="cpu", refit=False)
     assert [entry["model"] for entry in found.metrics["members"]] == ["popularity"]
     sentence = "the search ended before ease, to keep its budget of 2 s"
     assert sum(sentence in note for note in found.metrics["notes"]) == 1, "said once"
     assert len(found.metrics["search"]["tried"]) == 1
+
+
+def test_the_clock_counts_the_next_trial_the_evaluation_and_the_report(monkeypatch):
+    monkeypatch.setattr(search, "FAR_OVER", 1.2)
+    plan = search.Search((), (), seconds=100, left_out=())
+
+    def late(trial, interactions):
+        shape = Shape(100, 100, interactions, 0, 0)
+        return search._Search(SimpleNamespace(elapsed=100), plan, shape, 100)._late(trial)
+
+    assert not late(19, 0)
+    assert late(21, 0)
+    assert late(10, 10**6)
+    assert not late(0, 10**12), "what comes after a search never keeps it from trying anything"
 
 
 def test_a_family_that_fails_is_left_out(monkeypatch):

@@ -15,7 +15,8 @@ from accord.consensus.members import Candidate, MemberTraining
 from accord.models.base import Shape, memory_of
 from accord.models.consensus import Member, vote
 
-FAR_OVER, LEAST = 1.1, 40.0  # times the budget, and seconds: the clock ends a search that would take more than both
+FAR_OVER, LEAST = 1.2, 40.0  # times the budget, and seconds: the clock ends a search that would take more than both
+EVALUATED, REPORTED = 6e-8, 1.4e-5  # seconds for each user and item that are judged, and for each interaction
 
 
 def search_members(training: MemberTraining, budget: float, recency: bool) -> tuple[list[Candidate], dict[str, Any]]:
@@ -30,7 +31,7 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
     memory, labels = memory_of(training.device), training.num_labels
     plan = plan_search(shape, budget, has_times=fades, in_order=in_order, memory=memory, labels=labels)
     training.notes[:0] = plan.left_out
-    search = _Search(training, plan, shape, budget)
+    search = _Search(training, plan, shape, budget, last_fits=2 if fades else 1)
     members = plan.trials()
     if training.relevant is None:
         members = [trials[:1] for trials in members]  # there is nothing to choose by
@@ -49,8 +50,8 @@ def search_members(training: MemberTraining, budget: float, recency: bool) -> tu
 class _Search:
     """What was tried so far: the candidates of each family, the best first."""
 
-    def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float) -> None:
-        self.training, self.plan, self.shape, self.budget = training, plan, shape, budget
+    def __init__(self, training: MemberTraining, plan: Search, shape: Shape, budget: float, last_fits: int = 1) -> None:
+        self.training, self.plan, self.shape, self.budget, self.last_fits = training, plan, shape, budget, last_fits
         self.seconds = plan.seconds  # of everything that is planned, the last fits too
         self.done = plan.learning  # of these
         self.tried: list[dict[str, Any]] = []
@@ -60,7 +61,7 @@ class _Search:
     def try_all(self, family: Family, members: Sequence[Member]) -> bool:
         """Try these members of a family; False where the clock has ended the search."""
         for number, member in enumerate(members):
-            if self.tried and self._late():
+            if self.tried and self._late(family.trial_seconds(self.shape, member)):
                 self.training.notes.append(
                     f"the search ended before {member.label}, to keep its budget of {self.budget:g} s: this machine is "
                     "slower than the two cores that it is planned for."
@@ -71,15 +72,22 @@ class _Search:
                 break  # what fails with its defaults fails with all options
         return True
 
-    def _late(self) -> bool:
-        """Whether with the last fits it would end over the budget. On a machine as fast as the one planned for it never
-        does, so that the same command finds the same there."""
+    def _late(self, trial: float) -> bool:
+        """Whether with one more trial, the last fits, the evaluation and the report it would end over the budget. On a
+        machine as fast as the one planned for it never does, so that the same command finds the same there."""
         elapsed, budget = self.training.elapsed, max(self.budget, self.plan.seconds)
         best = [(family, some[0].member) for family in self.plan.families if (some := self.candidates[family.name])]
-        last = sum(family.trial_seconds(self.shape, member) for family, member in best)
-        last += self.plan.labels - self.plan.learning
+        last = self.last_fits * sum(family.trial_seconds(self.shape, member) for family, member in best)
+        last += self.plan.labels - self.plan.learning + self._after
         slower = max(1.0, elapsed / self.done) if self.done > budget / 4 else 1.0  # the first seconds say little
-        return elapsed + slower * last > max(FAR_OVER * budget, LEAST)
+        return elapsed + slower * (trial + last) > max(FAR_OVER * budget, LEAST)
+
+    @property
+    def _after(self) -> float:
+        """What the evaluation and the report take, which the plan does not hold; at most what may be over it."""
+        shape = self.shape
+        judged = EVALUATED * (shape.num_judged or shape.num_users) * shape.num_items
+        return min(judged + REPORTED * shape.num_interactions, (FAR_OVER - 1) * self.budget)
 
     def refine(self) -> None:
         """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has
