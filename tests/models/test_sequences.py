@@ -44,14 +44,14 @@ def test_what_counts_half_every_so_often_ends_where_it_is_faint():
     assert 0.01 < halving(3.0)[-1] < 0.02
 
 
-@pytest.mark.parametrize("name", ["slist", "next-knn", "sasrec"])
+@pytest.mark.parametrize("name", ["slist", "sparse-slist", "next-knn", "sasrec"])
 def test_without_times_there_is_no_order(name):
     with pytest.raises(InputError, match=f"model {name} learns from the order of each user's interactions"):
         MODELS[name](MODELS[name].Config(), Setup(random_csr(4, 5, 0.5), (1,), CORRECTED))
 
 
 @pytest.mark.parametrize(("users", "times"), [([0, 0, 1, 1], [5, 5, 5, 5]), ([0, 1, 2, 3], [1, 2, 3, 4])])
-@pytest.mark.parametrize("name", ["slist", "next-knn", "sasrec"])
+@pytest.mark.parametrize("name", ["slist", "sparse-slist", "next-knn", "sasrec"])
 def test_a_log_in_which_nothing_follows_anything_is_refused(name, users, times):
     log = Csr.of(np.array(users), np.array([0, 1, 2, 0]), 4, 3, columns={"time": np.array(times, dtype=float)})
     with pytest.raises(InputError, match="no user has interactions at two times"):

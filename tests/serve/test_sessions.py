@@ -12,7 +12,7 @@ from helpers import walk
 from serving import Client, make_holder
 
 
-@pytest.mark.parametrize("name", ["slist", "next-knn", "sasrec"])
+@pytest.mark.parametrize("name", ["slist", "sparse-slist", "next-knn", "sasrec"])
 def test_a_session_is_asked_for_by_its_clicks(name, tmp_path):
     """From a folder: lists of a history in its order, with reasons, on the server too, and as an update has them."""
     learned = {"method": "softmax", "epochs": 10, "options": {"model.dim": 8, "train.lr": 0.02}}

@@ -267,6 +267,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("sparse-ease", EASE, plain=5),
     Family("next-knn", NEXT_KNN, in_order=True),
     Family("slist", SLIST, share=0.3, in_order=True),
+    Family("sparse-slist", SLIST, in_order=True),
     Family("sasrec", SASREC, "softmax", ATTENTION, learning=_by_tokens, in_order=True),
     Family("cdae", SOFTMAX, "softmax", HISTORY, plain=1, cheaper=FROM_HISTORY, learning=partial(_by_softmax, 18)),
     Family("item-knn", ITEM_KNN),

@@ -22,14 +22,14 @@ from accord.models.mf import MF
 from accord.models.plain import PlainModel
 from accord.models.popularity import Popularity, Quality
 from accord.models.sasrec import SASRec
-from accord.models.slist import SLIST
+from accord.models.slist import SLIST, SparseSLIST
 from accord.models.sparse_ease import SparseEASE
 from accord.models.user_knn import UserKNN
 from accord.nn.layers import initialise
 
 LEARNED: tuple[type[Model], ...] = (MF, GMF, CDAE, SASRec, LightGCN)
 SOLVED: tuple[type[Model], ...] = (
-    Popularity, EASE, SparseEASE, SLIST, ItemKNN, NextKNN, UserKNN, GraphFilter, IALS, Quality,
+    Popularity, EASE, SparseEASE, SLIST, SparseSLIST, ItemKNN, NextKNN, UserKNN, GraphFilter, IALS, Quality,
 )  # fmt: skip
 MODELS: dict[str, type[Model]] = {model.name: model for model in (*LEARNED, *SOLVED)}
 MODELS |= {"auto": Consensus, "consensus": Consensus}  # two names of one: `auto` where it is to find its members
