@@ -1,4 +1,4 @@
-"""`slist` beside `sparse-slist` on logs where both can be solved: NDCG@20 on the validation and CPU seconds of fitting it,
+"""`slist` beside `sparse-slist` on logs where both can be solved: NDCG@20 on the validation and CPU seconds of fitting,
 with the options that `auto` tries first; a line in slist.jsonl for each.
 
     python benchmarks/slist.py MovieLens-100k u.data        # of shared/data

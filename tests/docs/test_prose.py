@@ -12,6 +12,7 @@ from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
 from accord.models.consensus import Consensus
+from accord.models.slist import SparseSLIST
 from accord_lab.paper.reproduce import EXPERIMENTS
 from helpers import small_data
 
@@ -96,6 +97,15 @@ def test_what_order_is_worth_is_that_of_the_raw_results() -> None:
         figures = " | ".join(f"{one[name]:.4f}" for name in ("ndcg@10", "recall@10", "ndcg@20"))
         row = f"| {one['log']} | {one['device']} | {one['budget']} | {figures} | {without} |"
         assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
+
+
+def test_what_few_neighbours_cost_slist_is_that_of_the_raw_results() -> None:
+    lines = (DOCS.parent / "benchmarks" / "slist.jsonl").read_text(encoding="utf-8").splitlines()
+    default = SparseSLIST.Config().neighbours
+    for one in map(json.loads, lines):
+        near = "all" if one["model"] == "slist" else one.get("model.neighbours", default)
+        row = f"| {one['log']} | {one['items']:,} | `{one['model']}` | {near} | {one['valid_ndcg@20']:.4f} | "
+        assert f"{row}{one['cpu_seconds']:.1f} |" in (DOCS / "lab.md").read_text(encoding="utf-8")
 
 
 def test_what_attributes_are_worth_is_that_of_the_raw_results() -> None:
