@@ -8,9 +8,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
 from accord.comparing.compare import Request
 from accord.consensus import families, labels, search, votes
 from accord.evaluation import evaluate
+from accord.evaluation.significance import compare_to
 from accord.models.consensus import Consensus
 from accord.models.slist import SparseSLIST
 from accord_lab.paper.reproduce import EXPERIMENTS
@@ -125,3 +128,18 @@ def test_what_attributes_are_worth_is_that_of_the_raw_results() -> None:
             cells.append(f"{higher}, {len(sure) - higher}")
         cells.append(", ".join(f"{fmean(line['others'][name] for line in draws):.4f}" for name in draws[0]["others"]))
         assert f"| {log} | `{model}` | {' | '.join(cells)} |" in text
+
+
+def test_what_attributes_tell_of_noise_is_that_of_the_raw_results() -> None:
+    groups: dict[tuple[str, str, float], list[Any]] = {}
+    raw = (DOCS.parent / "benchmarks" / "content.jsonl").read_text(encoding="utf-8")
+    for line in map(json.loads, raw.splitlines()):
+        groups.setdefault((line["log"], line["rule"], line["share"]), []).append(line)
+    for (log, rule, share), draws in groups.items():
+        assert [line["draw"] for line in draws] == list(range(10))
+        without, given = (np.array([line[kind]["auc"] for line in draws]) for kind in ("without", "with"))
+        cells = [f"{one.mean():.4f} ± {one.std(ddof=1):.4f}" for one in (without, given)]
+        cells += [f"{(given > without).sum()}, {(given < without).sum()}"]
+        cells += [f"{compare_to(without[None], {'with': given[None]})['with'].p:.2g}"]
+        row = f"| {log} | {rule} | {share:.0%} | {' | '.join(cells)} |"
+        assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
