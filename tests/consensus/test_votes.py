@@ -98,13 +98,15 @@ def test_members_that_are_as_good_get_about_the_same_vote_and_who_hardly_helps_g
     for seed in range(20, 24):
         rng = np.random.default_rng(seed)
         truth = rng.random((USERS, ITEMS)) < 0.1
-        alike = [torch.tensor(truth + rng.normal(size=truth.shape), dtype=torch.float32) for _ in range(5)]
-        spreads.append(np.std(choose_weights(votes_of(alike, asked(truth)))))
+        alike = [torch.tensor(truth + rng.normal(size=truth.shape), dtype=torch.float32) for _ in range(17)]
+        spreads.append(np.std(choose_weights(votes_of(alike[:5], asked(truth)))))
+        votes += choose_weights(votes_of(alike[5:], asked(truth)))
         truth, scores = members(seed)
         votes += (weights := choose_weights(votes_of(scores, asked(truth))))
         assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert np.mean(spreads) < 0.055
     assert not [vote for vote in votes if 0 < vote < 0.05]
+    assert [vote for vote in votes if 0.05 < vote < 0.1], "one of many that helps a little has its vote"
 
 
 def test_a_member_that_is_best_alone_is_alone():

@@ -415,15 +415,16 @@ def test_a_file_that_another_process_reads_and_nobody_may_write(uri: str) -> Non
         (("?", "?sslpassword=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
         (("?", "?passfile=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
         (("?", "?password=geheim%ZZ&"), 'invalid percent-encoded token: "…"'),
+        (("@/", f":{quote(postgres.PASSWORD, safe='')}@/"), 'invalid input syntax for type integer: "…"'),
     ],
 )
 def test_an_error_that_repeats_what_is_secret(postgresql: str, change: tuple[str, str], repeated: str) -> None:
-    """What libpq itself says of an address that it cannot read."""
-    query = Query.of(postgresql.replace(*change, 1), "select 1 as one")
+    """What libpq itself says of an address that it cannot read, and a server of a password that a query has too."""
+    query = Query.of(postgresql.replace(*change, 1), f"select cast('{postgres.PASSWORD}' as int) as one")
     with pytest.raises(InputError) as caught:
         query.schema()
     assert repeated in str(caught.value)
-    assert "geheim" not in f"{caught.value} {query} {query.name}"
+    assert "geheim" not in f"{caught.value} {query.database} {query.name}"
 
 
 def test_a_long_error_is_cut_after_its_secrets(postgresql: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accord.data import interactions as module
 from accord.data.csr import Csr
 from accord.data.interactions import Dataset, IdMap, Interactions
+from accord.data.simulate import simulate
 
 TABLE = pa.table(
     [["b", "a", "b", "c"], [7, -2, 7, 5], [1.0, None, 3.0, float("nan")]],
@@ -114,6 +115,13 @@ def test_a_validation_before_the_test_is_training_data():
     assert joined.train.column("time").tolist() == [1, 2, 3]
     assert len(joined.valid) == 0
     assert joined.test is whole.test
+
+
+def test_everything_is_the_log_with_the_noise_of_its_test():
+    data = simulate(users=50, items=40, interactions=500, liked=0.4).dataset
+    assert data.test_noisy is not None
+    assert len(data.everything().train) == len(data.train) + len(data.valid) + len(data.test_noisy)
+    assert len(data.test_noisy) > len(data.test)
 
 
 def test_it_shows_what_it_is():

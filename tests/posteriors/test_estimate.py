@@ -95,6 +95,26 @@ def test_19_of_20_intervals_of_the_share_of_real_ones_hold_it(drawn):
 
 
 @pytest.mark.usefixtures("few_penalties")
+def test_19_of_20_intervals_hold_what_all_labels_say(log):
+    train, real = log
+    found, told = estimate(train, some(real, 0.1, seed=1)), estimate(train, real.astype(float))
+    assert ((found.low <= told.p_real) & (told.p_real <= found.high)).mean() > 0.95
+    assert (found.high - found.low).mean() < 0.75
+
+
+@pytest.mark.usefixtures("few_penalties")
+def test_the_share_of_real_ones_is_as_unsure_as_the_users_who_gave_labels_are_few(log):
+    """Those who like most and least: what a user's labels say is one observation."""
+    train, real = log
+    order = np.argsort(np.bincount(train.users, real) / train.counts)
+    known = np.isin(train.users, [*order[:20], *order[-20:]])
+    found = estimate(train, np.where(known, real.astype(float), np.nan))
+    _, half = module.share_of_real(real[known].astype(float), train.users[known])
+    assert f"± {100 * half:.0f}." in found.why
+    assert half > 1.5 * 0.98 / np.sqrt(known.sum()), "one by one"
+
+
+@pytest.mark.usefixtures("few_penalties")
 def test_labelled_pairs_are_judged_out_of_sample(log):
     """As sharp as the others, not sharper: a pair's own label is not behind its p_real."""
     train, real = log

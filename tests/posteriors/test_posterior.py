@@ -31,6 +31,9 @@ def test_every_row_of_a_frame_gets_a_probability_under_its_own_ids():
     known = ~np.isnan(label)
     assert np.array_equal(label[known], weight[known])
     assert any("labels tell real from noise" in note for note in found.notes)
+    few = accord.posterior(table.slice(0, 500), labels="stars>=4")
+    assert not few.used
+    assert few.table["weight"].equals(few.table["p_real"]), "labels that teach nothing are no weights"
 
 
 @pytest.mark.parametrize(("away", "expected"), [(0.7, "weights are expected to help"), (0.4, "expect little")])

@@ -97,6 +97,13 @@ def coats():
     )
 
 
+def test_several_runs_are_stored_as_they_were_evaluated(tmp_path):
+    made = accord.fit(coats(), "ials", seeds=2, options={"model.dim": 4}, out=tmp_path / "run")
+    loaded = accord.Recommender.load(tmp_path / "run")
+    assert loaded.evaluate().mean() == made.evaluate().mean()
+    assert loaded.recommend(None, 3).equals(made.recommend(None, 3)), "of the better one, fitted again on everything"
+
+
 def test_what_votes_in_auto_fits_into_a_run_folder(monkeypatch, tmp_path):
     """What takes most is left out of the vote until the rest fits, whatever the search has found."""
     families = [one for one in FAMILIES if one.name in ("popularity", "ease", "item-knn", "gf-cf")]
