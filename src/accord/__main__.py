@@ -1,13 +1,11 @@
 """`accord`, and `python -m accord`."""
 
-import gc
 import sys
 from pathlib import Path
 
 
 def main() -> None:
     """Run a command. Ctrl-C says that it stopped, also while the command is still being loaded."""
-    gc.set_threshold(100_000)  # what importing torch makes stays: looking through it takes a tenth of a short command
     try:
         from accord.cli.app import main as run
     except KeyboardInterrupt:
