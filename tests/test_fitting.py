@@ -206,6 +206,12 @@ def test_what_recommends_is_fitted_on_everything_and_the_figures_are_those_of_be
     assert loaded.evaluate().mean() == made.evaluate().mean(), "what is evaluated again is what was evaluated"
 
 
+def test_a_fit_replaces_the_run_that_its_folder_held(tmp_path):
+    for model in ("ease", "popularity"):
+        fit(small_data(), model, device="cpu", out=tmp_path)
+    assert Recommender.load(tmp_path).run.config.model == "popularity"
+
+
 def test_a_learned_model_is_fitted_again_where_it_is_asked_for(tmp_path):
     data, given = small_data(), {"model.dim": 4, "train.patience": 1}
     made = fit(data, "mf", "normal", seeds=2, options=given, epochs=3, device="cpu", out=tmp_path / "run", refit=True)
@@ -329,13 +335,14 @@ def test_what_came_before_the_test_is_history_where_there_are_times(tmp_path):
     assert loaded.recommend(k=5).equals(made.recommend(k=5))
 
 
-def test_a_log_split_at_a_moment_is_evaluated_split_by_the_time_of_each_user_too(monkeypatch):
+@pytest.mark.parametrize(("model", "more"), [("ease", {"options": {"model.l2": 5}}), ("mf", {"epochs": 1})])
+def test_a_log_split_at_a_moment_is_evaluated_split_by_the_time_of_each_user_too(model, more, monkeypatch):
     monkeypatch.setattr("accord.evaluation.evaluate.QUICK", 0)
-    data, also, options = timed_log("global-time"), timed_log("chronological"), {"model.l2": 5}
-    made = fit_run(data, plan(data, "ease", options=options), context=RunContext(also=also))
-    alone = fit(also, "ease", options=options).metrics
+    data, also = timed_log("global-time"), timed_log("chronological")
+    made = fit_run(data, plan(data, model, **more), context=RunContext(also=also), device="cpu")
+    alone = fit(also, model, **more, device="cpu").metrics
     assert made.metrics["by_user"] == {"mean": alone["mean"]}
-    assert made.metrics["mean"] == fit(data, "ease", options=options).metrics["mean"] != alone["mean"]
+    assert made.metrics["mean"] == fit(data, model, **more, device="cpu").metrics["mean"] != alone["mean"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 import accord
 import postgres
-from accord.data.databases import Database, Query, Target, database_of, is_database, without_password
+from accord.data.databases import Database, Query, Target, database_of, is_database, short_reason, without_password
 from accord.data.load import load
 from accord.data.read import read_table
 from accord.data.store.prepare import prepare
@@ -133,7 +133,7 @@ def test_a_database_is_read_again_while_an_error_is_looked_at(uri: str) -> None:
 
 
 def test_a_database_needs_a_query(uri: str) -> None:
-    with pytest.raises(InputError, match="is a database; say what to read with query="):
+    with pytest.raises(InputError, match=r"is a database; say what to read with query=.*…'\.$"):
         load(uri)
     with pytest.raises(InputError, match=r"clicks\.csv is not a database, so it takes no query"):
         load("clicks.csv", query=SELECT)
@@ -290,6 +290,11 @@ def test_a_password_is_not_in_the_run_folder(
 )
 def test_passwords_are_left_out(text: str, shown: str) -> None:
     assert without_password(text) == shown
+
+
+def test_what_a_library_says_goes_on_in_a_sentence() -> None:
+    said = "no answer.\n  From postgresql://ann:pw@host/db."
+    assert short_reason(OSError(said)) == "no answer. From postgresql://ann@host/db"
 
 
 def test_what_is_a_database(tmp_path: Path) -> None:

@@ -353,5 +353,7 @@ def test_labels_of_several_sources_and_of_real_ones_alone():
     assert not any("none says noise" in note for note in data.notes)
     liked = accord.load(table, labels=pa.table({"user": [0], "item": [12], "label": [1.0]}))
     assert any("how many of those are real remains unknown" in note for note in liked.notes), "of a pair outside"
+    refused = accord.load(table, labels=pa.table({"user": [0], "item": [12], "label": [0.0]}))
+    assert not any("none says real" in note for note in refused.notes), "lists follow them, whatever is learned"
     noise = accord.load(table, labels="rating>=9").notes
     assert any(note.startswith("labels 'rating>=9': none says real, so nothing can be learned") for note in noise)

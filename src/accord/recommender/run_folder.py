@@ -155,7 +155,7 @@ def check_manifest(folder: Path) -> Collection[str]:
         return ()
     content = read_json(folder / MANIFEST)
     listed = content.get("files") if isinstance(content, dict) else None
-    if not isinstance(listed, dict) or not set(FILES) <= set(listed) or not {MODEL, EVALUATION} & set(listed):
+    if not isinstance(listed, dict) or set(FILES).difference(listed) or {MODEL, EVALUATION}.isdisjoint(listed):
         raise damaged(folder / MANIFEST, "it does not name every file of a run")
     for name in (name for name in (*FILES, *MORE) if name in listed):
         if _sum(file_inside(folder / name)) != listed[name]:
@@ -320,7 +320,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        entries = [parsed(line) for line in file_inside(path).read_text(encoding="utf-8").splitlines()]
+        entries = [parsed(line) for line in file_inside(path).read_bytes().decode().splitlines()]
     except (ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
     for entry in entries:

@@ -37,6 +37,7 @@ def test_one_line_per_draw_and_none_twice(data, tmp_path):
     assert line["auc"] > line["label_free_auc"] - 0.05
     assert line["auc"] > line["popularity_auc"]
     assert 0 < line["ndcg@20"] <= 1
+    assert line["p_ease"] < 1, "of a test between different lists"
     again = shares.run(data, [0.5], ["random"], 1, tmp_path, "cpu", 0.01, lambda text: pytest.fail(text))
     assert again == lines
     made, _ = shares.tables(lines)
