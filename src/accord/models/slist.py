@@ -76,7 +76,8 @@ class SLIST(KnowsOrder, DenseItemToItem):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         self.require_memory()
         kind = np.float64 if self.num_items <= SMALL else np.float32
-        gram, target, squares = _regression(self.config, train, weight, lambda part: as_dense(part).astype(kind))
+        # by rows, as weights are read from a run folder: the last bit of a score depends on that
+        gram, target, squares = _regression(self.config, train, weight, lambda part: as_dense(part).astype(kind, "C"))
         gram[np.diag_indices(self.num_items)] += squares
         self.weight = solved_towards(self.place, gram, target, self.on_progress)
 
