@@ -238,9 +238,15 @@ def test_no_model_is_taken_for_another_by_the_shape_of_its_log(model, options, u
     assert least <= sum(tensor.numel() for tensor in made.state_dict().values())
 
 
+def test_figures_without_their_weights_are_those_of_the_run(tmp_path):
+    made = fit(small_data(), "popularity", device="cpu", out=tmp_path)
+    assert {run_folder.EVALUATION, run_folder.REFIT} < {file.name for file in tmp_path.iterdir()} - {run_folder.MODEL}
+    assert Recommender.load(tmp_path).evaluate().mean() == made.evaluate().mean()
+
+
 def test_a_log_may_be_missing_but_not_damaged(copied):
     (copied / "log.jsonl").write_text('{"epoch": 1}\n{"epoch"\n')
-    refused(copied, f"{copied / 'log.jsonl'} is damaged (")
+    refused(copied, f"{copied / 'log.jsonl'} is damaged (Expecting ")
     (copied / "log.jsonl").unlink()
     assert Recommender.load(copied).history == []
 

@@ -227,7 +227,7 @@ def read_outside(path: Path, listed: Collection[str], users: IdMap, items: IdMap
     if path.name not in listed:
         return None
     pairs = read_pairs(path, users, items)
-    label = pairs.column("label") if "label" in pairs.names else np.full(1, np.nan)
+    label = pairs.column("label") if "label" in pairs.names else np.array([np.nan])
     if not ((label >= 0) & (label <= 1)).all():
         raise damaged(path, "its labels are not all from 0 to 1")
     return pairs
