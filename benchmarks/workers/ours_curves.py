@@ -1,4 +1,4 @@
-"""Accord's MF, epoch by epoch."""
+"""Accord's MF, or another learned model, epoch by epoch."""
 
 import os
 
@@ -23,7 +23,8 @@ def train(pairs, case, turns):
 
     def fit(_x, options, epoch_done):
         given = {"train.early_stop": False, "model.dim": case["dim"]} | options
-        run = plan(data, "mf", "normal", "corrected", 1, given, case["epochs"], None)
+        kind = case.get("model", "mf"), case.get("method", "normal")
+        run = plan(data, *kind, "corrected", 1, given, case["epochs"], None)
         train_stack(data, run, CPU, each_epoch=lambda method, _epoch: epoch_done(method))
 
     def rank(method, _x, users):
