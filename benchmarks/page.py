@@ -356,6 +356,7 @@ def pages(
         "gpu_copy": GPU_COPY,
         "by_rows_share": dense_share(results),
         "products": {part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
+        "attention": read_lines(HERE / "attention.jsonl"),
         "solved_table": solved_page.size_table(results),
         "solved_peers_table": solved_page.peers_table(results),
         "solved_ranking_table": solved_page.ranking_table(results),
