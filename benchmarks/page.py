@@ -281,6 +281,24 @@ def bounds_table(lines: list[Results]) -> str:
     return table(["on the GPU", "bound by", "limit, ms", "measured, ms", "of the limit"], cells)
 
 
+def attention_on_gpu(lines: list[Results]) -> str:
+    """What sasrec takes on a GPU beside RecTools' SASRec, with its settings and with those that auto tries first."""
+    curves = {line["who"]: line["points"] for line in lines if "points" in line}
+    epochs = {who: np.median(np.diff([point[0] for point in points])) for who, points in curves.items()}
+    best = {who: max(point[1] for point in points if len(point) > 1) for who, points in curves.items()}
+    reached = {
+        who: next(point[0] for point in points if len(point) > 1 and point[1] >= best["rectools"])
+        for who, points in curves.items()
+    }
+    return (
+        f"an epoch takes RecTools {epochs['rectools']:.2f} s with its own settings, ours {epochs['ours']:.2f} s with"
+        f" the same and {epochs['auto']:.2f} s with those that `auto` tries first. RecTools' best NDCG@10 on the"
+        f" validation, {best['rectools']:.4f} of {len(curves['rectools'])} epochs, takes it {reached['rectools']:.0f} s"
+        f" of training, ours {reached['ours']:.0f} s and {reached['auto']:.0f} s; our best are {best['ours']:.4f} and"
+        f" {best['auto']:.4f}."
+    )
+
+
 def pages(
     results: Results, gpu_lines: list[Results], released: Results, optimisers: list[Results], versions: Results
 ) -> dict[str, str]:
@@ -357,6 +375,7 @@ def pages(
         "by_rows_share": dense_share(results),
         "products": {part: products_share(results, part) for part in ("neumf", "lightgcn-64", "lightgcn-32")},
         "attention": read_lines(HERE / "attention.jsonl"),
+        "attention_on_gpu": attention_on_gpu(read_lines(HERE / "sasrec-gpu.jsonl")),
         "solved_table": solved_page.size_table(results),
         "solved_peers_table": solved_page.peers_table(results),
         "solved_ranking_table": solved_page.ranking_table(results),

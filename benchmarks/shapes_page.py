@@ -97,8 +97,8 @@ def page(results: dict[str, Results]) -> str:
         f"{max(one['peak_mb'] for one in torch)} MB of these.",
         f"Before, a log of {before['log_mb']:g} MB gave a run of {before['run_mb']:,} MB, and `accord recommend",
         f"--user` of another took {before['recommend_cpu']} s of CPU time and {before['recommend_gb']:g} GB.",
-        "A folder of up to 32 MiB keeps all votes, however small the log: without them NDCG@20 of coats with labels was",
-        f"{before['coats_labels_ndcg']:.3f}, and is {results['coats-labels']['ndcg@20']:.3f} with them.",
+        "A folder of up to 32 MiB keeps all votes, however small the log: without them NDCG@20 of coats with labels",
+        f"was {before['coats_labels_ndcg']:.3f}, and is {results['coats-labels']['ndcg@20']:.3f} with them.",
     ]
     how = [
         "`python benchmarks/shapes.py NAME [--labels]` measures one, and `python benchmarks/shapes_page.py` writes",

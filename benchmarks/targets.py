@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -196,6 +198,20 @@ def _auto_on_gpu(once: Results) -> Check:
     return Check(f"GPU: {AUTO}", "under 10 s", said, later < 10)
 
 
+def _softmax_members() -> list[Check]:
+    raw = Path(__file__).with_name("softmax-members.jsonl").read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in raw.splitlines()]
+    took = [sum(one["later"] for one in line["members"].values()) for line in lines if "NVIDIA" in line["device"]]
+    said = f"{min(took):.1f} to {max(took):.1f} s; {sum(each < 10 for each in took)} logs under 10 s"
+    (cpu,) = (line for line in lines if "NVIDIA" not in line["device"])
+    alone = cpu["members"]["mf + softmax"]["later"]
+    what = f"{cpu['log']}'s MF by softmax, to its best, two cores"
+    return [
+        Check(f"GPU: the softmax members of a log, {len(took)} logs", "under 10 s", said, max(took) < 10),
+        Check(what, "under 60 s", f"{alone:.0f} s", alone < 60),
+    ]
+
+
 def _board(once: Results) -> Check:
     measured = once["board"]
     what = (
@@ -238,4 +254,5 @@ def every(results: Results, lines: Sequence[Results], once: Results) -> list[Che
         *_gpu(lines),
         _auto_on_gpu(once),
         _board(once),
+        *_softmax_members(),
     ]

@@ -102,6 +102,23 @@ def test_what_order_is_worth_is_that_of_the_raw_results() -> None:
         assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
 
 
+def test_what_attention_alone_reaches_is_that_of_the_raw_results() -> None:
+    lines = (DOCS.parent / "benchmarks" / "sasrec-gpu.jsonl").read_text(encoding="utf-8").splitlines()
+    settings: dict[str, list[Any]] = {}
+    for one in map(json.loads, lines):
+        if one["who"] == "alone":
+            settings.setdefault(json.dumps(one["options"]), []).append(one)
+    first, *_ = settings.values()
+    best = max((one for runs in settings.values() for one in runs), key=lambda one: one["valid_ndcg@20"])
+    figures = [one["ndcg@10"] for one in first]
+    text = " ".join((DOCS / "lab.md").read_text(encoding="utf-8").split())
+    said = (
+        f"NDCG@10 {best['ndcg@10']:.4f} and recall@10 {best['recall@10']:.4f} with the best of {len(settings)} settings"
+    )
+    said += f" by the validation, one run, and {fmean(figures):.4f} ± {stdev(figures):.4f} with those"
+    assert said.replace(" 0.", " .") in text
+
+
 def test_what_few_neighbours_cost_slist_is_that_of_the_raw_results() -> None:
     lines = (DOCS.parent / "benchmarks" / "slist.jsonl").read_text(encoding="utf-8").splitlines()
     default = SparseSLIST.Config().neighbours
