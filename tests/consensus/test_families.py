@@ -11,7 +11,9 @@ from accord.consensus.families import (
     FAMILIES,
     JUDGE_SECONDS,
     MOST_TRIALS,
+    ORDER_SECONDS,
     SEEDS,
+    WHOLE,
     Family,
     Range,
     Switch,
@@ -150,6 +152,8 @@ def test_what_labels_add_is_part_of_the_budget():
     without, found = plan_search(SMALL, 30), plan_search(SMALL, 30, labels=2_000)
     assert without.labels == 0
     assert found.labels > 2, "they are learned from twice"
+    parts = zip(found.families, found.counts, strict=True)
+    assert found.seconds == pytest.approx(found.labels + sum(family.seconds(SMALL, count) for family, count in parts))
     assert found.seconds <= 30
     assert sum(found.counts) < sum(without.counts), "what they take is not left for others"
     assert f"estimated {found.seconds:.0f} s ({found.labels:.0f} s of it for the labels) of 30 s" in found.sentence(30)
@@ -158,6 +162,9 @@ def test_what_labels_add_is_part_of_the_budget():
     assert little.seconds > 3, "which is said"
     assert len(little.families) > 2, "half of the budget is for the search"
     assert "s of a budget of 3 s, of which the labels take 2 s." in little.left_out[-1]
+    ials = next(family for family in FAMILIES if family.name == "ials")
+    needs = ials.seconds(SMALL, 1) + 2 * ials.trial_seconds(SMALL, ials.member())
+    assert f"ials is not tried: it would take about {needs:.0f} s of" in " ".join(little.left_out)
 
 
 def test_something_is_tried_whatever_the_budget():
@@ -237,6 +244,8 @@ def test_what_a_softmax_takes_follows_from_its_options(gpu):
         assert seconds() == layers[0] < layers[1] < layers[2]
         items = [seconds(method_items=items) for items in (512, 1_024, 2_000)]
         assert items[0] < items[1] < items[2] == seconds()
+        most = replace(shape, num_items=WHOLE)
+        assert seconds(replace(shape, num_items=WHOLE + 1)) < seconds(most), "of more items some are summed"
         longer = replace(shape, num_interactions=2 * shape.num_interactions)
         begun, more = (seconds(one, train_epochs=0) for one in (shape, longer))
         assert 1.5 * begun < more < 2 * begun, "what it starts from is factors of the interactions"
@@ -293,3 +302,10 @@ def test_times_let_the_best_of_a_family_fade_and_cost_something():
         else:
             assert faded == []
     assert plan_search(SMALL, 10, has_times=True).seconds <= 10
+    (ease,) = (family for family in FAMILIES if family.name == "ease")
+    long = replace(SMALL, num_interactions=10_000_000)
+    fit = ease.cost(long, ease.member()).fit
+    ranking, sorting = ease.trial_seconds(long, ease.member()) - fit, ORDER_SECONDS * long.num_interactions
+    assert sorting > 1
+    more = ease.seconds(long, 1, has_times=True) - ease.seconds(long, 1)
+    assert more == pytest.approx(fit + 3 * (ranking + sorting)), "ranked thrice, and fitted with the validation"

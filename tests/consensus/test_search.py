@@ -275,7 +275,7 @@ def test_what_is_recommended_is_what_was_judged_where_histories_fade(monkeypatch
     assert min(weights) > 0, "both are members"
 
 
-@pytest.mark.parametrize("names", [["popularity", "ease", "item-knn"], ["popularity"]])
+@pytest.mark.parametrize("names", [["popularity", "ease", "item-knn"], ["popularity", "ease"], ["popularity"]])
 def test_without_a_validation_each_family_is_tried_once_and_taste_votes_alone(names, monkeypatch):
     only(monkeypatch, *names)
     data = small_data()

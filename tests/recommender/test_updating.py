@@ -167,6 +167,8 @@ def test_ids_are_of_the_kind_of_the_run():
     assert 999 in found.users.ids.to_pylist()
     with pytest.raises(accord.InputError, match=r"user ids of this run are whole numbers, and .* 'ann'"):
         rec.update(pa.table({"user": ["7", "ann"], "item": ["i1", "i2"]}))
+    with pytest.raises(accord.InputError, match=r"user ids of this run are whole numbers, and .* 'ann'"):
+        rec.update(pa.table({"user": ["ann"], "item": ["i1"]}))
     with pytest.raises(accord.InputError, match=r"user ids of this run are whole numbers, and .* '07'"):
         rec.update(pa.table({"user": ["7", "07"], "item": ["i1", "i2"]}))
     texts = accord.fit(accord.load(OLD), "popularity").update(pa.table({"user": [5, 6], "item": ["i1", "i2"]}))
