@@ -2,6 +2,7 @@
 
 make mutation                            all modules
 make mutation MUTATION="guard files"     some of them: what is known of the others stays
+make mutation MUTATION="--again votes"   as many other changes of those with slow tests, for which no test was written
 make mutation MUTATION=--explain         only the result again, after a change of mutation.toml
 
 Each module is changed in a copy of the tree, one change at a time, and only the tests of that module are run; where
@@ -107,7 +108,7 @@ def source_of(file: str) -> str:
     return f"src/{file}" if file.startswith("accord_lab/") else f"src/accord/{file}"
 
 
-def mutate(name: str) -> dict[str, Any]:
+def mutate(name: str, seed: int = SEED) -> dict[str, Any]:
     """The changes of a module: how many, how many were noticed, and those that were not."""
     files, tests = MODULES[name]
     with tempfile.TemporaryDirectory(prefix="mutation-") as place:
@@ -119,7 +120,7 @@ def mutate(name: str) -> dict[str, Any]:
         for file in files:
             made |= changes(tree, source_of(file))
         longest = LONGEST_SECONDS if name in SLOW else math.inf
-        codes = tried(tree, drawn(name, sorted(made)), [f"tests/{test}" for test in tests], longest)
+        codes = tried(tree, drawn(name, sorted(made), seed), [f"tests/{test}" for test in tests], longest)
     left = [key for key, code in codes.items() if code in (*SURVIVED, *NOT_RUN)]
     return {
         "files": [source_of(file) for file in files],
@@ -131,9 +132,9 @@ def mutate(name: str) -> dict[str, Any]:
     }
 
 
-def drawn(name: str, made: list[str]) -> list[str]:
+def drawn(name: str, made: list[str], seed: int = SEED) -> list[str]:
     """The changes of a module that are tried."""
-    return random.Random(SEED).sample(made, DRAWN) if name in SLOW and len(made) > DRAWN else made
+    return random.Random(seed).sample(made, DRAWN) if name in SLOW and len(made) > DRAWN else made
 
 
 def changes(tree: Path, file: str) -> dict[str, dict[str, str]]:
@@ -187,7 +188,7 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
     known = list(known)
     counts = Table(
         "Changes, and whether a test fails",
-        ("module", "tests", "changes", "tried", "noticed", "share", "explained", "run on, commit"),
+        ("module", "tests", "changes", "tried", "noticed", "share", "explained", "of another draw", "run on, commit"),
     )
     left = Table("Changes that no test notices, by why they may stay", ("module", "why", "changes", "for instance"))
     for name, own in record.items():
@@ -198,7 +199,8 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
         tests = ", ".join(Path(test).name for test in own["tests"])
         share = f"{100 * own['killed'] / own['mutants']:.1f} %"
         when = f"{own['date']}, `{own['commit'][:7]}`"
-        counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained, when))
+        again = "{killed} of {mutants}".format(**own["again"]) if "again" in own else ""
+        counts.rows.append((name, tests, own["made"], own["mutants"], own["killed"], share, explained, again, when))
         for reason, changes in by_reason.items():
             left.rows.append((name, reason, len(changes), f"`{changes[0]['old']}` → `{changes[0]['new']}`"))
     missing = ", ".join(name for name in MODULES if name not in record)
@@ -210,7 +212,8 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
             "tests of that module. It leaves functions with a decorator as they are. Of a module with slow tests it",
             f"tries {DRAWN} changes, drawn at random with the seed {SEED}, by the tests that take up to",
             f"{LONGEST_SECONDS:g} s; tests were written for what was not noticed among them, so that their share is",
-            "that of the other changes at best.",
+            f"that of the other changes at best. Another draw, with the seed {SEED + 1}, was tried before any test was",
+            "written for it.",
             *([f"Not run yet: {missing}."] if missing else []),
         ],
         [counts, left],
@@ -220,21 +223,25 @@ def found(record: Mapping[str, Any], known: Iterable[Mapping[str, str]]) -> dict
 
 
 def main(names: list[str]) -> None:
-    """Change some modules, all if none is named; with `--explain`, only write the result again, with all reasons."""
+    """Change some modules, all if none is named; with `--explain`, only write the result again, with all reasons; with
+    `--again`, try another draw."""
     record: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))["record"] if RESULT.exists() else {}
-    wanted = [] if names == ["--explain"] else names or list(MODULES)
+    again = names[:1] == ["--again"]
+    wanted = [] if names == ["--explain"] else names[again:] or list(SLOW if again else MODULES)
     for name in wanted:
         if name not in MODULES:
             sys.exit(f"unknown module '{name}'; choose from {', '.join(MODULES)}.")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     for name in wanted:
         began = datetime.now(UTC)
-        record[name] = mutate(name) | {
-            "commit": commit, "date": f"{began:%Y-%m-%d}", "tool": f"mutmut {version('mutmut')}",
-            "seconds": round((datetime.now(UTC) - began).total_seconds()),
-        }  # fmt: skip
+        made = mutate(name, SEED + again)
+        made |= {"commit": commit, "date": f"{began:%Y-%m-%d}", "tool": f"mutmut {version('mutmut')}"}
+        if again:
+            record[name]["again"] = made
+        else:
+            record[name] = made | {"seconds": round((datetime.now(UTC) - began).total_seconds())}
         _write(record)
-        print(f"{name}: {record[name]['killed']} of {record[name]['mutants']} noticed", flush=True)
+        print(f"{name}: {made['killed']} of {made['mutants']} noticed", flush=True)
     _write(record)
     known = reasons()
     for name, own in record.items():

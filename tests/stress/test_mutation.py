@@ -47,7 +47,7 @@ def test_a_reason_fits_by_module_function_and_line():
 def test_of_a_module_with_slow_tests_the_same_changes_are_drawn_every_time():
     made = [f"change {number}" for number in range(100)]
     some = mutation.drawn("fitting", made)
-    assert some == mutation.drawn("fitting", made)
+    assert some == mutation.drawn("fitting", made) != mutation.drawn("fitting", made, mutation.SEED + 1)
     assert (len(set(some)), set(some) < set(made)) == (mutation.DRAWN, True)
     assert mutation.drawn("fitting", made[:5]) == made[:5]
     assert mutation.drawn("guard", made) == made
@@ -64,11 +64,12 @@ def test_what_is_shown_of_a_module():
             "survived": [change],
             "date": "2026-01-02",
             "commit": "0123456789",
+            "again": {"mutants": 40, "killed": 37},
         }
     }
     counts, left = mutation.found(record, [])["tables"]
-    assert counts["rows"] == [("guard", "test_guard.py", 50, 40, 39, "97.5 %", 0, "2026-01-02, `0123456`")]
+    assert counts["rows"] == [("guard", "test_guard.py", 50, 40, 39, "97.5 %", 0, "37 of 40", "2026-01-02, `0123456`")]
     assert left["rows"] == [("guard", "not explained yet", 1, "`a + b` → `a - b`")]
     counts, left = mutation.found(record, [{"why": "b is 0"}])["tables"]
-    assert counts["rows"][0][-2] == 1
+    assert counts["rows"][0][-3] == 1
     assert left["rows"][0][1] == "b is 0"
