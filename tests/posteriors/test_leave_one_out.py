@@ -78,6 +78,14 @@ def test_many_items_take_another_way_to_the_same_scores(monkeypatch):
     np.testing.assert_allclose(found("item-knn").scores, before, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_an_item_that_nobody_has_changes_nothing(dense, monkeypatch):
+    monkeypatch.setattr(leave_one_out, "MOST_DENSE", 13 if dense else 0)
+    wider = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(40, 13))
+    for one, other in zip(families(X, low_rank(X, 4)), families(wider, low_rank(wider, 4)), strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-6)
+
+
 def test_factors_leave_the_interaction_out_of_the_history(monkeypatch):
     monkeypatch.setattr(leave_one_out, "MOST_DENSE", 0)
     factors = low_rank(X, 4)

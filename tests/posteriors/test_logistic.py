@@ -66,6 +66,15 @@ def test_intervals_hold_the_known_probability_19_times_of_20():
     assert 0.92 <= inside <= 0.99
 
 
+def test_an_interval_does_not_depend_on_the_order_of_the_labels():
+    pairs, _ = drawn(200)
+    penalties = (2.0, 3.0, 1.5, 2.5, OFF, OFF)
+    model, turned = fit(pairs, GROUPS, penalties, USERS, ITEMS), pairs.take(np.arange(200)[::-1])
+    of = pairs.features, pairs.users, pairs.items
+    one, other = (spread(model, each, GROUPS, penalties).variances(*of) for each in (pairs, turned))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
 def searched(labels):
     """The penalties that are found for 150 pairs with labels: their own, or any."""
     pairs, _ = drawn(150)
