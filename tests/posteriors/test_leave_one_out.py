@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from accord.models.histories import interaction_matrix
 from accord.posteriors import leave_one_out
 from accord.posteriors.leave_one_out import families, low_rank, shares_below, sparse_history_sums
-from helpers import random_csr
+from helpers import dense, random_csr
 
 TRAIN = random_csr(40, 12, 0.35, seed=3)
 X = interaction_matrix(TRAIN)
@@ -119,6 +119,22 @@ def test_factors_are_those_of_a_dense_decomposition():
     again = low_rank(X, 5)
     assert np.array_equal(factors.user, again.user)
     assert low_rank(interaction_matrix(random_csr(1, 3, 1.0)), 5).user.shape == (1, 0)
+
+
+PARTS = {"three": [np.ones((6, 5))] * 3, "many": [dense(random_csr(400, 300, 0.02)), *[np.ones((1, 1))] * 20]}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_factors_of_a_log_that_falls_into_parts_have_the_same_bits_every_time(parts, wide):
+    """Then several values are 1, and their vectors are sought from random starts again and again."""
+    x = sp.block_diag([part.T for part in parts] if wide else parts, "csr")
+    one, other = low_rank(x, 12), low_rank(x, 12)
+    assert np.isclose(one.values, 1).sum() > 2
+    for name in ("user", "values", "item"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    scaled = x.toarray() / np.sqrt(np.maximum(np.outer(x.sum(1), x.sum(0)), 1))
+    np.testing.assert_allclose(scaled @ one.item, one.user * one.values, atol=1e-9)
 
 
 RNG = np.random.default_rng(0)

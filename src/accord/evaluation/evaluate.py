@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from accord.data.csr import Csr, IntArray, Rows
+from accord.data.csr import Csr, Floats, IntArray, Rows
 from accord.data.interactions import Dataset, Interactions
 from accord.errors import Argument, InputError
 from accord.evaluation.metrics import at_each_k
@@ -24,8 +24,6 @@ MOST_JUDGED = 2**28  # scores computed for them: fewer users where there are ver
 QUICK = 2**26  # an evaluation with fewer scores reports no progress
 MOST_KS = 100  # each K has five metrics of every user
 JUDGED_AT = 20  # K of the NDCG that candidates are chosen by
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from accord.data.csr import Bools, Floats
 from accord.data.interactions import Interactions
 from accord.errors import InputError
 
 BINS = 10
 REAL_FROM, NOISE_TO = 4, 2  # ratings up to 5; those in between have no label
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def labels(interactions: Interactions) -> tuple[Bools, Bools] | None:

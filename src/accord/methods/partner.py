@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from accord.data.csr import Csr
+from accord.data.csr import Csr, Floats
 from accord.data.sampling import Negatives, TrainingPairs
 from accord.errors import InputError
 from accord.methods.base import Build, TrainingContext
@@ -19,8 +19,6 @@ KEPT_WHOLE = 2**26  # opinions on all users and items are kept up to so many: 25
 SCORED_AT_ONCE = 2**22
 NEGATIVES_SEED = 0  # for all runs the same
 STEPS = 100
-
-Floats = npt.NDArray[np.float64]
 
 
 def platt(scores: Floats, observed: npt.NDArray[np.bool_]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ USERS_AT_ONCE = 2**12
 REFERENCES = 256  # items that an interaction is compared with
 SAMPLED_USERS = 1_000  # whose untouched reference items are the random pairs
 NEAREST = 100  # neighbours of an item, where there are too many items for all
+SEED: Any = (
+    {"rng": 0} if "rng" in signature(sp.linalg.eigsh).parameters else {}
+)  # else it draws anew where a log has parts
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,12 @@ def low_rank(x: Any, dim: int) -> LowRank:
         return LowRank(np.zeros((x.shape[0], 0)), np.zeros(0), np.zeros((x.shape[1], 0)))
     # from the same start every time; a start of ones would be orthogonal to what users disagree on
     start = np.random.default_rng(0).standard_normal(min(x.shape))
-    user, values, item = sp.linalg.svds(scaled, k=dim, v0=start)
-    order = np.argsort(-values)
-    return LowRank(user[:, order], values[order].astype(np.float64), item[order].T)
+    tall = scaled if x.shape[0] >= x.shape[1] else scaled.T
+    gram = sp.linalg.LinearOperator(2 * tall.shape[1:], lambda v: tall.T @ (tall @ v), dtype=tall.dtype)
+    basis = np.linalg.qr(sp.linalg.eigsh(gram, k=dim, v0=start, **SEED)[1])[0]
+    left, values, right = np.linalg.svd(tall @ basis, full_matrices=False)
+    user, item = (left, basis @ right.T)[:: 1 if tall is scaled else -1]
+    return LowRank(user, values.astype(np.float64), item)
 
 
 Outside = tuple[IntArray, IntArray]  # users and items of pairs that the log does not have
