@@ -240,7 +240,7 @@ def test_wrong_recipes_and_budgets_are_refused_in_one_sentence(clicks, monkeypat
         ("--recipe", "bad.json", "--model", "ease"): "leave those options out",
         ("--budget", "10", "--model", "ease"): "--budget limits the search of auto, and ease is not searched for",
         ("--budget", "10", "--method", "normal"): "--budget limits the search of auto, and normal is not searched for",
-        ("--budget", "-1"): "greater than 0",
+        ("--budget", "-1"): "--budget -1: give seconds above 0",
     }
     for words, sentence in wrong.items():
         code, _, err = run(monkeypatch, capsys, "train", "clicks.csv", *words, "--out", "it")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +70,8 @@ def train(
     if budget is not None and (asked := model or method or "auto") != "auto":
         raise InputError(f"--budget limits the search of auto, and {asked} is not searched for; leave one of them out.")
     if budget is not None:
+        if not 0 < budget < math.inf:
+            raise InputError(f"--budget {budget:g}: give seconds above 0, as 120.")
         options["model.budget"] = budget
 
     from accord.cli import display

@@ -341,7 +341,8 @@ def plan_search(
                 seconds = family.seconds(shape, 1, has_times)
         again = fits * family.trial_seconds(shape, family.member()) if labels and family.model in CLEANED else 0.0
         if tried and (total + seconds + again > spare or seconds > family.share * spare):
-            left_out.append(f"{family.name} is not tried: it would take about {seconds + again:,.0f} s {of_budget}.")
+            needs = max(1, seconds + again)
+            left_out.append(f"{family.name} is not tried: it would take about {needs:,.0f} s {of_budget}.")
         else:
             tried.append(family)
             total += seconds + again
