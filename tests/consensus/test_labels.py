@@ -59,6 +59,18 @@ def test_members_learn_the_label_where_there_is_one():
     np.testing.assert_array_equal(made.p_real[~known], learned.p_real[~known])
 
 
+def test_what_an_items_file_says_is_learned_from(monkeypatch):
+    data, seen, plain = labelled(0.5), [], labels.estimate
+    data = replace(data, item_info=pa.table({"kind": [f"kind {number % 3}" for number in range(len(data.items))]}))
+    monkeypatch.setattr(labels, "estimate", lambda *given: seen.append(plain(*given)) or seen[-1])
+    found = [
+        labels.learn_labels(MemberTraining(one, plan_small("auto", "normal", (3,), one), CPU)).p_real
+        for one in (data, replace(data, item_info=None))
+    ]
+    assert not np.array_equal(*found)
+    assert [one.used for one in seen] == [True, True]
+
+
 def test_labels_join_the_vote(tmp_path):
     found = fit(labelled(0.5), options={"model.budget": 3, "train.epochs": 3}, device="cpu", out=tmp_path / "run")
     taught = [member for member in found.run.members if member.taught]

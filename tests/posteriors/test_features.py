@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from accord.evaluation import noise
 from accord.models.histories import interaction_matrix
@@ -26,7 +27,20 @@ def test_every_feature_has_mean_zero_and_spread_one_and_a_factor_the_less_the_le
         own = spread[FEATURES.groups == place][1:]  # the first factor may have none
         np.testing.assert_allclose(own, (values[1:] / values[1]) ** 2)
     assert np.isfinite(block).all()
-    assert set(FEATURES.groups) == set(range(len(GROUPS)))
+    assert set(FEATURES.groups) == set(range(len(GROUPS) - 1)), "there are no attributes"
+
+
+def test_attributes_add_what_tells_items_apart_each_the_less_the_less_it_explains():
+    kinds = np.arange(len(DATA.items)) % 3
+    attributes = np.column_stack([kinds == kind for kind in range(3)]).astype(float)
+    made = Features.of(interaction_matrix(DATA.training_csr()), attributes=sp.csr_matrix(attributes))
+    some = np.arange(len(made))
+    own = made.block(some)[:, made.groups == len(GROUPS) - 1]
+    assert own.std(0).max() == pytest.approx(1)
+    kind = kinds[made.items]
+    inside = sum(own[kind == one].var(0).sum() * (kind == one).mean() for one in range(3))
+    assert inside < 1e-9 < own.var(0).sum(), "items of one kind are alike"
+    assert np.array_equal(made.block(some)[:, made.groups < len(GROUPS) - 1], FEATURES.block(some))
 
 
 def test_some_rows_are_those_of_all():

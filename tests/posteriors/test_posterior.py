@@ -8,6 +8,7 @@ import pytest
 
 import accord
 from accord.data.simulate import simulate
+from accord.evaluation.noise import auc
 from accord.posteriors.estimate import Estimate, Posterior
 
 
@@ -67,3 +68,28 @@ def test_purchases_among_views_teach_and_say_what_they_leave_open():
     assert found.used
     assert found.notes[-1].startswith(f"{bought.sum():,} labels, all of real ones")
     assert "share of real ones is unknown" in found.notes[-1]
+
+
+def test_attributes_of_items_help_to_tell_noise():
+    """Which interactions are real depends on the kind of the item; most items have no label."""
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((150, 400)) < 0.06)
+    kind = rng.integers(0, 4, 400)
+    real = rng.random(len(items)) < np.array([0.95, 0.7, 0.3, 0.05])[kind[items]]
+    given = rng.random(len(items)) < 0.06
+    log = pa.table({"user": users, "item": items, "real": np.where(given, real.astype(float), np.nan)})
+    info = pa.table({"id": np.arange(400), "kind": [f"kind {one}" for one in kind]})
+    found = {}
+    for name, more in (
+        ("without", {}),
+        ("with", {"items": info}),
+        ("titles", {"items": info.set_column(1, "title", info["id"].cast("string"))}),
+    ):
+        data = accord.load(log, labels="real", ratios=(1, 0, 0), **more)
+        table = accord.posterior(data).table
+        place = {pair: row for row, pair in enumerate(zip(users.tolist(), items.tolist(), strict=True))}
+        rows = [place[pair] for pair in zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True)]
+        hidden = ~given[rows]
+        found[name] = auc(table["p_real"].to_numpy()[hidden], real[rows][hidden])
+    assert found["with"] > found["without"] + 0.1
+    assert found["titles"] == found["without"], "says nothing"

@@ -22,7 +22,7 @@ def judge(log: Log) -> Estimate:
     """p_real of every interaction, in the order of the log."""
     order = np.lexsort([log.items, log.users])
     labels = None if log.label is None else log.label[order]
-    return estimate(log.csr(), labels).take(np.argsort(order))
+    return estimate(log.csr(), labels, info=log.data.item_info).take(np.argsort(order))
 
 
 def has_history(log: Log) -> Bools:

@@ -16,8 +16,8 @@ BY_P_REAL = ("ials", "mf", "cdae", "lightgcn")  # of these, those that are train
 
 def learn_labels(training: MemberTraining) -> Estimate:
     """Estimate how real each interaction is, and let the members that are trained next know it, and be judged by it."""
-    train, held_out = training.train, training.held_out
-    result = estimate(train, train.columns.get("label"), training.data.labelled_outside, held_out)
+    train, held_out, data = training.train, training.held_out, training.data
+    result = estimate(train, train.columns.get("label"), data.labelled_outside, held_out, data.item_info)
     training.notes.append(result.why)
     if result.used:
         size = len(train.items)

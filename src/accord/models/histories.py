@@ -102,10 +102,11 @@ class ScoresHistories(Model):
     logits = False
 
     Config: ClassVar[type[BaseConfig]] = HistoryConfig
+    fades_by: ClassVar[str] = "recency"  # the option that says how fast a history does
 
     @classmethod
     def reads(cls, config: Any) -> tuple[str, ...]:
-        return ("time",) if getattr(config, "recency", 0) else ()
+        return ("time",) if getattr(config, cls.fades_by, 0) else ()
 
     def history_counts(self, train: Csr) -> npt.NDArray[np.float64] | None:
         """What each interaction counts for in the history of its user: [n]; None: 1."""
@@ -156,7 +157,7 @@ class ScoresHistories(Model):
 
     def _halved(self, ages: IntArray) -> npt.NDArray[np.float64]:
         with np.errstate(over="ignore"):
-            result: npt.NDArray[np.float64] = np.exp2(-ages / self.config.recency)
+            result: npt.NDArray[np.float64] = np.exp2(-ages / getattr(self.config, self.fades_by))
         return result
 
 

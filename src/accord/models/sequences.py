@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from pydantic import Field
 
 from accord.config import BaseConfig
-from accord.data.csr import Csr, IntArray
+from accord.data.csr import Csr, Floats, IntArray
 from accord.errors import ColumnArgument, InputError
 from accord.models.base import Shape
 from accord.models.histories import MOST_DENSE, ScoresHistories
@@ -19,8 +19,6 @@ from accord.models.histories import MOST_DENSE, ScoresHistories
 FAINT = 0.01  # of the first item's weight: those that count less are left out
 MOST_LATER = 250  # items of a user that are looked at after each
 ENTRIES_AT_ONCE = 2**24
-
-Floats = npt.NDArray[np.float64]
 
 
 def require_times(name: str, train: Csr) -> None:
@@ -77,11 +75,6 @@ def what_followed(train: Csr, later: Floats, weight: Floats | None = None, ends:
     return total + _summed(waiting, size) if waiting else total
 
 
-def as_dense(matrix: Any) -> npt.NDArray[Any]:
-    result: npt.NDArray[Any] = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-    return result
-
-
 def _summed(parts: Sequence[tuple[npt.NDArray[Any], ...]], size: int) -> Any:
     values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
     return sp.csr_matrix((values, (rows, columns)), shape=(size, size))
@@ -100,16 +93,8 @@ class KnowsOrder(ScoresHistories):
     """Scores X W from histories that always fade, W being what tends to come after what."""
 
     Config = SequenceConfig
-
-    @classmethod
-    def reads(cls, config: Any) -> tuple[str, ...]:
-        return ("time",)
+    fades_by = "half_life"
 
     def history_counts(self, train: Csr) -> Floats | None:
         require_times(self.name, train)
         return super().history_counts(train)
-
-    def _halved(self, ages: IntArray) -> Floats:
-        with np.errstate(over="ignore"):
-            result: Floats = np.exp2(-ages / self.config.half_life)
-        return result

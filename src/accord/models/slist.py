@@ -20,7 +20,6 @@ from accord.models.sequences import (
     MOST_LATER,
     KnowsOrder,
     SequenceConfig,
-    as_dense,
     halving,
     in_order_of_time,
     seconds_of_pairs,
@@ -76,8 +75,11 @@ class SLIST(KnowsOrder, DenseItemToItem):
     def fit(self, train: Csr, weight: npt.NDArray[np.float64] | None = None) -> None:
         self.require_memory()
         kind = np.float64 if self.num_items <= SMALL else np.float32
-        # by rows, as weights are read from a run folder: the last bit of a score depends on that
-        gram, target, squares = _regression(self.config, train, weight, lambda part: as_dense(part).astype(kind, "C"))
+
+        def dense(part: Any) -> Any:  # by rows, as a run folder has weights: the last bit of a score depends on that
+            return (part if isinstance(part, np.ndarray) else part.toarray()).astype(kind, "C")
+
+        gram, target, squares = _regression(self.config, train, weight, dense)
         gram[np.diag_indices(self.num_items)] += squares
         self.weight = solved_towards(self.place, gram, target, self.on_progress)
 
@@ -104,9 +106,8 @@ class SparseSLIST(KnowsOrder, SparseItemToItem):
         gram, target, squares = _regression(config, train, weight, lambda part: sp.csr_matrix(part, dtype=np.float64))
         diagonal, penalty = gram.diagonal() + squares, np.full(size, config.l2)
         ids, ones, none, as_it_is = np.arange(size), np.ones(size), np.zeros((size, 0)), sp.eye_array(size).tocsr()
-        wanted, most = target.T.tocsr(), max(config.neighbours, PAIRS_KEPT // size)
-        near = nearest(wanted, as_it_is, config.neighbours, ids, ones, diagonal**0.75, 0.0, np.float64)
-        pairs = nearest(gram, as_it_is, most, ids, ones, ones, 0.0, np.float32)
+        near = nearest(target.T.tocsr(), as_it_is, config.neighbours, ids, ones, diagonal**0.75, 0.0, np.float64)
+        pairs = nearest(gram, as_it_is, max(config.neighbours, PAIRS_KEPT // size), ids, ones, ones, 0.0, np.float32)
         found, _ = local_ridges(near, pairs, diagonal, penalty, none, none, self.on_progress)
         ends = np.append(0, near.counts.cumsum())
         self.keep(sp.csr_matrix((found[near.mask], near.columns[near.mask], ends), shape=(size, size)).T.tocsr())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import expit, ndtri, stdtrit
 
+from accord.data.attributes import Attributes
 from accord.data.columns import Columns
 from accord.data.csr import Csr, Floats, Rows
 from accord.data.load import load_whole
+from accord.errors import InputError
 from accord.evaluation.noise import auc, calibration
 from accord.models.histories import interaction_matrix
 from accord.posteriors.features import Features, opinions_of_pairs
@@ -75,11 +78,11 @@ class Estimate:
 
 
 def estimate(
-    train: Csr, label: Floats | None = None, outside: Csr | None = None, held_out: Csr | None = None
+    train: Csr, label: Floats | None = None, outside: Csr | None = None, held_out: Csr | None = None, info: Any = None
 ) -> Estimate:
     """`label` [n]: 1 real, 0 noise, a number between, or NaN if unknown; None: no labels. The same bits every time.
     `outside`: pairs that the log does not have, with a column `label`; they come after its interactions, and after
-    those `held_out` that are as the log is. They teach where some label says noise."""
+    those `held_out` that are as the log is. They teach where some label says noise. `info`: an items file's columns."""
     x = interaction_matrix(train)
     labels = np.full(x.nnz, np.nan) if label is None else np.asarray(label, dtype=np.float64)
     more = [part for part in (held_out, outside) if part is not None]
@@ -87,7 +90,7 @@ def estimate(
     alike = x.nnz + (0 if held_out is None else len(held_out.items))
     none = np.zeros(0, np.int64)
     users, items = (np.concatenate([none, *(getattr(part, side) for part in more)]) for side in ("users", "items"))
-    features = Features.of(x, (users, items), alike)
+    features = Features.of(x, (users, items), alike, _attributes(None if label is None else info))
     if not (labels <= 0.5).any():
         labels[alike:] = np.nan
     rows = np.flatnonzero(~np.isnan(labels))
@@ -103,6 +106,13 @@ def estimate(
         return _learn(features, rows, without)
     learned = _learn(features, _asked(features, rows, alike), replace(without, label=np.nan_to_num(labels)))
     return _relative(learned, labels)
+
+
+def _attributes(info: pa.Table | None) -> Any:
+    """What an items file says as features of items [I, F]; None if it tells none apart."""
+    with suppress(InputError):
+        return Attributes.of(info or pa.table({})).matrix.astype(np.float64)
+    return None
 
 
 def _asked(features: Features, given: Rows, alike: int) -> Rows:
@@ -354,7 +364,8 @@ def posterior(log: Any, *, columns: Columns | None = None, labels: Any = None, e
     """
     data = load_whole(log, columns=columns, labels=labels, events=events)
     train = data.csr(data.train, columns=("label",))
-    result = estimate(train, train.columns.get("label"), data.labelled_outside).take(np.arange(len(train.items)))
+    result = estimate(train, train.columns.get("label"), data.labelled_outside, info=data.item_info)
+    result = result.take(np.arange(len(train.items)))
     table = pa.table({
         "user": data.users.take(train.users), "item": data.items.take(train.items),
         "p_real": result.p_real, "low": result.low, "high": result.high,

@@ -17,7 +17,7 @@ FACTORS = 24
 SAMPLED = 200_000  # interactions that means, spreads and limits are taken from
 TAIL = 0.005  # values beyond this quantile, on either side, are clipped to it
 
-GROUPS = ("counts and scores", "user factors", "item factors", "products")  # each has its penalty
+GROUPS = ("counts and scores", "user factors", "item factors", "products", "attributes")  # each has its penalty
 BINS = 50  # of the density of percentiles, where there are enough pairs
 LOWEST = 0.1  # share of the percentiles, from the bottom, that hold hardly any real preference
 MOST_FITTED = 50_000  # interactions, and as many random pairs, that two families are combined by
@@ -42,11 +42,13 @@ class Features:
     limits: tuple[Floats, Floats]  # of each raw feature
     moments: tuple[Floats, Floats]  # mean within the limits, and the scale
     groups: Rows  # [p] index into GROUPS of each feature
+    content: Floats  # [I, c] what attributes say of items
 
     @classmethod
-    def of(cls, x: Any, outside: Outside = NONE, alike: int = 0) -> Features:
-        """x [U, I]: CSR of ones, rows sorted. `alike`: how many are as the log is, if some outside it are."""
+    def of(cls, x: Any, outside: Outside = NONE, alike: int = 0, attributes: Any = None) -> Features:
+        """x [U, I]: CSR of ones, rows sorted. `alike`: how many are as the log is. `attributes` [I, F]: sparse."""
         factors = low_rank(x, FACTORS)
+        told = low_rank(x[:0].T if attributes is None else attributes, FACTORS)
         models = families(x, factors, outside)
         opinions = np.stack([chance_of_real(one.percentiles, one.percentiles[: x.nnz]) for one in models])
         mean = opinions.mean(0)
@@ -59,7 +61,7 @@ class Features:
         raw = cls(
             x.nnz, max(alike, x.nnz), users, np.append(x.indices, outside[1]), *counts, factors, models, opinions,
             prior=prior, limits=(np.array(-np.inf), np.array(np.inf)), moments=(np.array(0.0), np.array(1.0)),
-            groups=np.zeros(0, np.int64),
+            groups=np.zeros(0, np.int64), content=told.user * told.values,
         )  # fmt: skip
         return raw._scaled()
 
@@ -74,7 +76,8 @@ class Features:
         # the less a factor explains of the log, the less it is expected to tell what is real; the first is of no use
         values = self.factors.values
         spreads = np.minimum(values / max(values[1] if len(values) > 1 else 1.0, 1e-12), 1) ** 2
-        target = np.concatenate([np.ones((groups == 0).sum()), *[spreads] * 3])
+        told = spread[groups == 4] / spread[groups == 4].max(initial=1e-12)
+        target = np.concatenate([np.ones((groups == 0).sum()), *[spreads] * 3, told])
         varies = spread > 1e-6 * np.abs(mean)  # the first factor only repeats activity and popularity
         scale = np.divide(spread, target, out=np.full_like(spread, np.inf), where=varies & (target > 0))
         if self.alike < len(self):
@@ -110,8 +113,8 @@ class Features:
         scale = np.sqrt(len(self.users))
         user = self.factors.user[users] * (scale / np.sqrt(activity))[:, None]
         item = self.factors.item[items] * (scale / np.sqrt(popularity))[:, None]
-        groups = np.repeat(np.arange(4), [len(parts), *[user.shape[1]] * 3])
-        return np.column_stack([*parts, user, item, user * item]), groups
+        groups = np.repeat(np.arange(5), [len(parts), *[user.shape[1]] * 3, self.content.shape[1]])
+        return np.column_stack([*parts, user, item, user * item, self.content[items]]), groups
 
 
 def chance_of_real(percentile: Floats, density_of: Floats | None = None) -> Floats:

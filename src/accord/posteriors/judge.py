@@ -41,7 +41,7 @@ def judge(data: Dataset, command: str, judgements: int, seconds: float) -> Judge
     label = train.columns.get("label", np.full(len(train.items), np.nan))
     known = np.flatnonzero((label < 0.25) | (label > 0.75))
     checked = np.random.default_rng(SEED).permutation(known)[: round(CHECKED * judgements)]
-    believed = estimate(train, label, data.labelled_outside).take(np.arange(len(label)))
+    believed = estimate(train, label, data.labelled_outside, info=data.item_info).take(np.arange(len(label)))
     unsure = np.where(np.isnan(label), uncertainty(believed.p_real, believed.used), np.nan)
     chosen = next_labels(unsure, train.users, train.items, judgements - len(checked))
     if not len(chosen):

@@ -19,7 +19,7 @@ from accord.data.csr import Floats, Rows
 START_WEIGHT, START_PENALTY = 0.3, 10.0  # of the label-free column: the weight that it shrinks to, and how strongly
 LEAST, MOST = 0.1, 3e4  # penalties
 OFF, ON = MOST, 100.0  # of tastes: none are learned, and where the search goes from there
-PENALTIES = (30.0, 100.0, 100.0, 100.0, 3.0, 3.0, OFF, OFF)  # where the search starts: see `Penalties`
+PENALTIES = (30.0, 100.0, 100.0, 100.0, 100.0, 3.0, 3.0, OFF, OFF)  # where the search starts: see `Penalties`
 STRONGER = 10.0  # the search starts from penalties this many times stronger where that is better
 OF_USERS, OF_ITEMS = 1, 2  # the groups of features that are factors of users, and of items
 TASTES = 8  # factors that a user, or an item, has individual weights for
@@ -229,7 +229,7 @@ def best_penalties(
     stronger = (*(min(STRONGER * penalty, MOST) for penalty in start[:-2]), *start[-2:])
     best, (least, logits) = min(((one, judge(one)) for one in (tuple(start), stronger)), key=lambda one: one[1][0])
     for step in STEPS:
-        for place in range(len(best)):
+        for place in (*np.unique(groups), *range(len(best) - 4, len(best))):
             for factor in (step, 1 / step):
                 while True:
                     off = place >= len(best) - 2 and best[place] == OFF
