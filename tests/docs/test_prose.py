@@ -160,3 +160,18 @@ def test_what_attributes_tell_of_noise_is_that_of_the_raw_results() -> None:
         cells += [f"{compare_to(without[None], {'with': given[None]})['with'].p:.2g}"]
         row = f"| {log} | {rule} | {share:.0%} | {' | '.join(cells)} |"
         assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
+
+
+def test_what_a_prior_of_attributes_is_worth_is_that_of_the_raw_results() -> None:
+    raw, groups = (DOCS.parent / "benchmarks" / "prior.jsonl").read_text(encoding="utf-8"), dict[Any, list[Any]]()
+    for line in map(json.loads, raw.splitlines()):
+        groups.setdefault((line["log"], line["of"]), []).append(line)
+    for (log, of), draws in groups.items():
+        assert [line["draw"] for line in draws] == list(range(5))
+        what = {"recall": "recall@20 of new items", "ndcg": "NDCG@20 of others"}[of]
+        values = ([line[kind] for line in draws] for kind in ("without", "prior"))
+        cells = [f"{fmean(one):.4f} ± {stdev(one):.4f}" for one in values]
+        sure = [line for line in draws if line["p"] < 0.05]
+        higher = sum(line["prior"] > line["without"] for line in sure)
+        row = f"| {log} | {what} | {' | '.join(cells)} | {higher}, {len(sure) - higher} |"
+        assert row in (DOCS / "lab.md").read_text(encoding="utf-8")
