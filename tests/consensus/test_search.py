@@ -198,7 +198,7 @@ def test_the_clock_counts_the_next_trial_the_evaluation_and_the_report(monkeypat
 
     def late(trial, interactions):
         shape = Shape(100, 100, interactions, 0, 0)
-        return search._Search(SimpleNamespace(elapsed=100), plan, shape, 100)._late(trial)
+        return search._Search(SimpleNamespace(elapsed=100), plan, shape, 100, 1)._late(trial)
 
     assert not late(19, 0)
     assert late(21, 0)

@@ -160,7 +160,7 @@ def test_a_folded_section_opens_where_it_is_linked_to_and_on_paper(browser, tmp_
         text = seen.page.get_by_text("Text of Two")
         assert not text.is_visible()
         seen.page.locator("nav a", has_text="Two").click()
-        assert text.is_visible()
+        text.wait_for(state="visible")
         last = seen.page.get_by_text("Text of Three")
         assert not last.is_visible()
         for event, shown in (("beforeprint", True), ("afterprint", False)):

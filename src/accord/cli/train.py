@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -70,7 +69,7 @@ def train(
     if budget is not None and (asked := model or method or "auto") != "auto":
         raise InputError(f"--budget limits the search of auto, and {asked} is not searched for; leave one of them out.")
     if budget is not None:
-        if not 0 < budget < math.inf:
+        if not 0 < budget < float("inf"):
             raise InputError(f"--budget {budget:g}: give seconds above 0, as 120.")
         options["model.budget"] = budget
 

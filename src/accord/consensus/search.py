@@ -73,8 +73,7 @@ class _Search:
         return True
 
     def _late(self, trial: float) -> bool:
-        """Whether with one more trial, the last fits, the evaluation and the report it would end over the budget. On a
-        machine as fast as the one planned for it never does, so that the same command finds the same there."""
+        """Whether one more trial and all that follows would end over the budget: never on the machine planned for."""
         elapsed, budget = self.training.elapsed, max(self.budget, self.plan.seconds)
         best = [(family, some[0].member) for family in self.plan.families if (some := self.candidates[family.name])]
         last = self.last_fits * sum(family.trial_seconds(self.shape, member) for family, member in best)
@@ -85,9 +84,8 @@ class _Search:
     @property
     def _after(self) -> float:
         """What the evaluation and the report take, which the plan does not hold; at most what may be over it."""
-        shape = self.shape
-        judged = EVALUATED * (shape.num_judged or shape.num_users) * shape.num_items
-        return min(judged + REPORTED * shape.num_interactions, (FAR_OVER - 1) * self.budget)
+        judged = EVALUATED * (self.shape.num_judged or self.shape.num_users) * self.shape.num_items
+        return min(judged + REPORTED * self.shape.num_interactions, (FAR_OVER - 1) * self.budget)
 
     def refine(self) -> None:
         """While the budget lasts, try more of the families that lead, in turn: first the plain trials that the plan has

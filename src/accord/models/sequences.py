@@ -95,6 +95,10 @@ class KnowsOrder(ScoresHistories):
     Config = SequenceConfig
     fades_by = "half_life"
 
+    @classmethod
+    def reads(cls, config: Any) -> tuple[str, ...]:
+        return ("time",)
+
     def history_counts(self, train: Csr) -> Floats | None:
         require_times(self.name, train)
         return super().history_counts(train)
